@@ -13,6 +13,9 @@ INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, PRODUCER
 NOT_COORDINATOR, UNSTABLE_OFFSET_COMMIT, TRANSACTIONAL_ID_NOT_FOUND = 16, 88, 105
 OFFSET_METADATA_TOO_LARGE, INVALID_TRANSACTION_TIMEOUT, TRANSACTION_ABORTABLE = 12, 50, 120
 
+LAST_EPOCH = 32_766
+"""The last one that a coordinator gives out, seen on both releases: another producer id with epoch 0 comes after it."""
+
 _BATCH_PRODUCER = struct.Struct(">qhii")  # id, epoch, base sequence, record count, from byte 43 of a record batch v2
 
 
@@ -27,7 +30,7 @@ class FakeTransaction:
     partitions: set[tuple[str, int]] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
     offsets: dict[tuple[str, str, int], tuple[int, str]] = field(default_factory=dict)  # visible once committed
-    raised: bool = False  # did the last end raise the epoch? Then whoever asks again has the one before
+    before: tuple[int, int] | None = None  # id and epoch that the last end raised: whoever asks again has these
 
 
 class FakeTransactions:
@@ -53,8 +56,8 @@ class FakeTransactions:
         txn = self.transactions[transactional_id]
         assert txn.state == "Ongoing"
         self._end(txn, commit=False)
-        txn.epoch += 1
-        txn.raised = self.transaction_version >= 2
+        txn.before = (txn.producer_id, txn.epoch) if self.transaction_version >= 2 else None
+        txn.epoch += 1  # even to the one behind the last, which only fences
 
     def _end(self, txn: FakeTransaction, commit: bool) -> None:
         if commit:
@@ -68,6 +71,12 @@ class FakeTransactions:
     def _new_producer_id(self) -> int:
         self._producer_ids += 1
         return self._producer_ids
+
+    def _raise_epoch(self, txn: FakeTransaction) -> None:
+        if txn.epoch < LAST_EPOCH:
+            txn.epoch += 1
+        else:
+            txn.producer_id, txn.epoch = self._new_producer_id(), 0
 
     def _init_producer_id(self, request: Any) -> dict:
         name = request.body["transactional_id"]
@@ -86,9 +95,9 @@ class FakeTransactions:
         else:
             if txn.state == "Ongoing":
                 self._end(txn, commit=False)
-                txn.epoch += 1
-            txn.epoch += 1
-            txn.state, txn.raised = "Empty", False
+                txn.epoch += 1  # as above
+            self._raise_epoch(txn)
+            txn.state, txn.before = "Empty", None
         txn.timeout_ms = request.body["transaction_timeout_ms"]
         return {"error_code": 0, "producer_id": txn.producer_id, "producer_epoch": txn.epoch}
 
@@ -176,14 +185,17 @@ class FakeTransactions:
         txn = self.transactions.get(name)
         if request.node_id != self.coordinator_of(name):
             return NOT_COORDINATOR, None
-        if txn is None or txn.producer_id != body["producer_id"]:
+        asks = body["producer_id"], body["producer_epoch"]
+        again = raises and txn is not None and txn.before == asks and txn.state != "Ongoing"
+        if txn is None or (txn.producer_id != body["producer_id"] and not again):
             return INVALID_PRODUCER_ID_MAPPING, None
-        again = raises and txn.raised and body["producer_epoch"] == txn.epoch - 1 and txn.state != "Ongoing"
         if not again and body["producer_epoch"] != txn.epoch:
             return PRODUCER_FENCED if request.version >= 2 else INVALID_PRODUCER_EPOCH, None
         if txn.state == "Ongoing":
             self._end(txn, commit)
-            txn.epoch, txn.raised = txn.epoch + raises, raises
+            txn.before = asks if raises else None
+            if raises:
+                self._raise_epoch(txn)
             return 0, txn
         same = txn.state == ("CompleteCommit" if commit else "CompleteAbort") and again == raises
         return (0 if same else INVALID_TXN_STATE), txn

@@ -20,13 +20,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from fake_transactions import LAST_EPOCH
+
 from kafkasource.client.parts.transactions import Ahead, DescribedTransaction, Listed, ListedTransaction
 from kafkasource.errors import BrokerError, DeadlineExceeded, error_for
 from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.types import ProducerId, TopicPartition
 
 OFFSETS = TopicPartition("__consumer_offsets", 0)
-LAST_EPOCH = 32_766
 
 
 class Crash(Exception):

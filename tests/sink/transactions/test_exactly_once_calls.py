@@ -2,6 +2,7 @@
 
 import pytest
 from fake_broker import CLOSE, Cut, Error, FakeKafka, FakeNet
+from fake_transactions import LAST_EPOCH
 from transaction_fakes import CommitsOtherwise, FakeContext
 
 from kafkasource.protocol.apis import (
@@ -80,6 +81,22 @@ def test_a_lost_answer_or_a_passing_error_of_a_commit_is_asked_again(world, api,
     world.kafka.fault(api, fault, fault)
     world.driver().commit(results, 7)
     assert world.states() == ["CompleteCommit"] * 4
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_lost_answer_is_asked_again_where_an_id_has_no_epochs_left(world, left):
+    world.driver().commit(world.written(), 7)
+    before = {name: txn.producer_id for name, txn in world.kafka.transactions.items()}
+    for txn in world.kafka.transactions.values():
+        txn.epoch = LAST_EPOCH - left
+    results = world.written()
+    world.kafka.fault(END_TXN, Cut(0), Cut(0))
+    world.driver().commit(results, 8)
+    assert world.states() == ["CompleteCommit"] * 4
+    assert world.driver().begin().last == LastBatch(2, "stream", "q", 8)
+    others = [IDS.task(slot) for slot in range(4)]
+    others = [name for name in others if world.kafka.transactions[name].producer_id != before[name]]
+    assert len(others) == (0 if left and world.kafka.transaction_version == 1 else 4)  # there an end uses up none
 
 
 @pytest.mark.parametrize("api", [INIT_PRODUCER_ID, OFFSET_FETCH, LIST_TRANSACTIONS, END_TXN], ids=lambda a: a.name)
