@@ -123,9 +123,9 @@ class Arena:
         try:
             if codec == SNAPPY:
                 self._decompress_snappy(memoryview(data).cast("B"), start + limit)
+            elif codec == ZSTD:
+                self._decompress_zstd(data, start + limit)
             elif codec in _STREAMED:
-                if codec == ZSTD:
-                    data = _with_bounded_windows(data, limit)
                 self._decompress_stream(_STREAMED[codec], data, start + limit)
             else:
                 raise UnsupportedRecordFormat(f"compression codec {codec} is unknown")
@@ -167,6 +167,17 @@ class Arena:
                     return
         except (OSError, pa.ArrowException) as e:
             raise CorruptRecordBatch(f"{name} data is corrupt: {e}") from e
+
+    def _decompress_zstd(self, data: pa.Buffer, end: int) -> None:
+        bounded = _with_bounded_windows(data, end - self.used)
+        try:
+            self._decompress_stream(_STREAMED[ZSTD], bounded, end)
+        except CorruptRecordBatch:
+            if bounded is data:
+                raise
+            # A match reaches behind the lowered window, so more than the limit was to come. Or the bytes are damaged:
+            # then the CRC was wrong, or a call with more room says so.
+            raise RecordBatchTooLarge("") from None
 
     def _decompress_snappy(self, data: memoryview, end: int) -> None:
         """Blocks have their sizes, so the total is known before anything is allocated."""

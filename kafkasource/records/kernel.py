@@ -825,7 +825,10 @@ class Source:
         return total
 
     def record_size(self, row: int) -> int:
-        """Most bytes that the record of `row` takes in any batch (its deltas are not known here); -1 for a bad row."""
+        """Most bytes that the record of `row` takes in any batch (its deltas are not known here); -1 for a bad row.
+
+        Java's producer compares the same number with max.request.size (`DefaultRecord.recordSizeUpperBound`).
+        """
         if row < 0 or row >= self.count:
             return -1
         key = self.key_size(row)
@@ -833,8 +836,8 @@ class Source:
         headers = self.headers_size(row)
         if key < -1 or value < -1 or headers < 0:
             return -1
-        # length 5, attributes 1, timestamp delta 10, offset delta 5, two lengths 5 each
-        total = 31 + headers
+        # length 5, attributes 1, timestamp delta 10, offset delta 5
+        total = 21 + varlong_size(key) + varlong_size(value) + headers
         if key > 0:
             total += key
         if value > 0:

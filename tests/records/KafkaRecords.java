@@ -18,6 +18,7 @@ import org.apache.kafka.common.record.internal.*;
  *   marker abort|commit OFFSET PRODUCER_ID                 the control batch in hex
  *   read HEX                                               OFFSET,RECORD ... of all batches, after their CRC was checked
  *   types HEX                                              the id of each record's timestampType
+ *   bound RECORD                                           what the producer compares with max.request.size
  *   partition COUNT HEX                                    the partition that the producer sends this key to
  *
  * A RECORD is TIMESTAMP,KEY,VALUE,HEADER_KEY:HEADER_VALUE,... in hex, "-" for null.
@@ -32,6 +33,7 @@ public class KafkaRecords {
                 case "marker" -> marker(words);
                 case "read" -> read(words[1]);
                 case "types" -> types(words[1]);
+                case "bound" -> bound(words[1].split(",", -1));
                 default -> "" + BuiltInPartitioner.partitionForKey(bytes(words[2]), Integer.parseInt(words[1]));
             });
         }
@@ -46,14 +48,23 @@ public class KafkaRecords {
             magic == 0 ? TimestampType.NO_TIMESTAMP_TYPE : type, Long.parseLong(words[3]), appendTime);
         for (int i = 5; i < words.length; i++) {
             String[] cells = words[i].split(",", -1);
-            Header[] headers = new Header[cells.length - 3];
-            for (int j = 0; j < headers.length; j++) {
-                String[] pair = cells[j + 3].split(":", -1);
-                headers[j] = new RecordHeader(new String(bytes(pair[0]), StandardCharsets.UTF_8), bytes(pair[1]));
-            }
-            builder.append(new SimpleRecord(Long.parseLong(cells[0]), bytes(cells[1]), bytes(cells[2]), headers));
+            builder.append(new SimpleRecord(Long.parseLong(cells[0]), bytes(cells[1]), bytes(cells[2]), headers(cells)));
         }
         return hex(builder.build().buffer());
+    }
+
+    static Header[] headers(String[] cells) {
+        Header[] headers = new Header[cells.length - 3];
+        for (int j = 0; j < headers.length; j++) {
+            String[] pair = cells[j + 3].split(":", -1);
+            headers[j] = new RecordHeader(new String(bytes(pair[0]), StandardCharsets.UTF_8), bytes(pair[1]));
+        }
+        return headers;
+    }
+
+    static String bound(String[] cells) {
+        return "" + AbstractRecords.estimateSizeInBytesUpperBound(
+            (byte) 2, CompressionType.NONE, bytes(cells[1]), bytes(cells[2]), headers(cells));
     }
 
     static Compression compression(String codec) {

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import pyarrow as pa
 import pytest
+import zstandard
 from record_wire import CODECS, LOG_APPEND, batch, record, repaired
 
 from kafkasource.errors import CorruptRecordBatch, MalformedRecordTimestamp, ProtocolError, UnsupportedRecordFormat
@@ -19,6 +20,7 @@ from kafkasource.records.batches import (
     decode_all,
     next_fetch_offset,
 )
+from kafkasource.records.compression import RecordBatchTooLarge
 
 EVERYTHING = {"topic": "events", "partition": 3, "start_offset": 0, "end_offset": 1 << 62}
 
@@ -347,6 +349,31 @@ def test_a_call_in_pieces_gives_the_same_rows_as_one_call():
     assert [row for p in pieces for arrow in p.batches for row in arrow.to_pylist()] == rows(data)
     assert (pieces[-1].next_offset, whole.next_offset) == (100, 100)
     assert sum(piece.bytes_used for piece in pieces) == whole.bytes_used
+
+
+def zstd_stream(data):
+    """As Java's producer and librdkafka write it: no content size, and at level 3 a window of 2 MiB."""
+    encoder = zstandard.ZstdCompressor(level=3, write_content_size=False).compressobj()
+    return encoder.compress(data) + encoder.flush()
+
+
+@pytest.mark.parametrize("count", [900, 1300])
+def test_zstd_whose_matches_reach_far_back_comes_in_pieces(count):
+    """The room that is left in a piece is smaller than the distance of a match that the decoder meets ahead of it."""
+    rng = random.Random(1)
+    pool = [rng.randbytes(40) + b"x" * 960 for _ in range(900)]
+    section = zstd_stream(b"".join(record(i, value=pool[i % len(pool)]) for i in range(count)))
+    batches = [
+        batch(base_offset=first, codec="zstd", count=count, section=section) for first in range(0, 8 * count, count)
+    ]
+    pieces = list(decode_all(b"".join(batches), **EVERYTHING))
+    assert [o for piece in pieces for arrow in piece.batches for o in arrow["offset"].to_pylist()] == list(
+        range(8 * count)
+    )
+    values = [value for piece in pieces for arrow in piece.batches for value in arrow["value"].to_pylist()]
+    assert values == [pool[i % len(pool)] for i in range(count)] * 8
+    with pytest.raises(RecordBatchTooLarge, match=r"offset 0: .* hold more than the 260000 bytes"):
+        decode(batches[0], **EVERYTHING, max_decompressed_bytes=260_000)
 
 
 @pytest.mark.parametrize("codec", [codec for codec in CODECS if codec != "none"])

@@ -152,6 +152,25 @@ def test_records_without_a_timestamp_stand_among_others_as_kafka_writes_them():
         assert [row[1] for row in rows_of_arrow(decode(bytes.fromhex(theirs), **RANGE))] == times
 
 
+def sized(size):
+    return None if size is None else b"x" * size
+
+
+def test_a_record_needs_as_much_of_a_request_as_kafkas_producer_says():
+    """So what its producer takes at the same max.request.size, ours does."""
+    sizes = [None, 0, 1, 63, 64, 8191, 8192, 1_048_489]
+    rows = [(TIME, sized(key), sized(value), []) for key in sizes[:-1] for value in sizes]
+    rows += records("bounds")
+    columns = RecordColumns(
+        pa.array([row[1] for row in rows], pa.binary()),
+        pa.array([row[2] for row in rows], pa.binary()),
+        pa.array([row[0] for row in rows], pa.int64()),
+        pa.array([[{"key": k, "value": v} for k, v in row[3]] for row in rows], HEADERS),
+    )
+    answers = ask_kafka([["bound", line] for line in words(rows)])
+    assert [columns.max_record_bytes(row) for row in range(len(rows))] == [int(answer) for answer in answers]
+
+
 def test_kafkas_markers_end_the_transactions_they_name():
     abort, commit = (bytes.fromhex(x) for x in ask_kafka([["marker", "abort", 1, 5], ["marker", "commit", 1, 5]]))
 
