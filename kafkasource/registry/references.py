@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from kafkasource.errors import RegistryError, SchemaNotFound
 from kafkasource.registry.definitions import Definition, Reference
+from kafkasource.security.quoting import printable
 from kafkasource.typed.schema_source import RegisteredSchema
+
+log = logging.getLogger("kafkasource.client")
 
 MOST_REFERENCES = 1000
 MOST_DEPTH = 64
@@ -44,8 +48,17 @@ class _Resolver:
                 self._follow(found)
                 self._open.pop()
                 self._done[key] = found
-            if self._texts.setdefault(reference.name, found.text) != found.text:
-                raise self._error(f"two different schemas have the name {reference.name!r}")
+            self._take(reference, found.text)
+
+    def _take(self, reference: Reference, text: str) -> None:
+        """Of two versions of one name the first that is met is taken, as in Confluent's clients, which write so."""
+        if self._texts.setdefault(reference.name, text) != text:
+            log.warning(
+                "%s refers to different schemas named %s: the first of them is taken, not %s",
+                self._what,
+                printable(reference.name),
+                reference,
+            )
 
     def _fetched(self, reference: Reference) -> Definition:
         if len(self._done) + len(self._open) >= MOST_REFERENCES or len(self._open) >= MOST_DEPTH:

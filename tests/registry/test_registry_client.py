@@ -178,13 +178,16 @@ def test_a_reference_that_is_missing_is_not_an_unknown_id(registry):
         assert type(raised.value) is RegistryError
 
 
-def test_two_schemas_of_one_name_are_refused(registry):
+def test_of_two_schemas_of_one_name_the_first_is_taken_as_confluents_clients_do(registry, caplog):
+    """Their AbstractSchemaProvider goes depth first and passes over a name that it has seen."""
     registry.add("b", '"b1"')
     registry.add("b", '"b2"')
     registry.add("c", '"c"', references=(("n.B", "b", 1),))
-    schema_id = registry.add("a", '"a"', references=(("n.C", "c", 1), ("n.B", "b", 2)))
-    with pytest.raises(RegistryError, match=r"two different schemas have the name 'n\.B'"):
-        a_client(registry.url).schema(schema_id)
+    far, near = ("n.C", "c", 1), ("n.B", "b", 2)
+    for text, references, taken in (('"a1"', (far, near), '"b1"'), ('"a2"', (near, far), '"b2"')):
+        schema_id = registry.add("a", text, references=references)
+        assert dict(a_client(registry.url).schema(schema_id).references)["n.B"] == taken
+    assert "different schemas named n.B: the first of them is taken" in caplog.text
 
 
 def test_subjects_and_versions(registry):
