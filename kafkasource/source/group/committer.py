@@ -64,7 +64,8 @@ class Ledger:
         """Take over newer offsets. Forget partitions that are not offered any more."""
         known = self._topic_ids
         recreated = {topic for topic, topic_id in topic_ids.items() if known.get(topic, topic_id) != topic_id}
-        known.update(topic_ids)
+        topics = {tp.topic for tp in offsets}
+        self._topic_ids = {topic: each for topic, each in {**known, **topic_ids}.items() if topic in topics}
         self._told = {tp: offset for tp, offset in self._told.items() if tp in offsets and tp.topic not in recreated}
         self._newest = {
             tp: offset if tp.topic in recreated else max(offset, self._newest.get(tp, offset))
@@ -143,13 +144,14 @@ class GroupCommitter:
         starts the thread.
         """
         mine = self._mine.get()
-        if not offsets or offsets is mine.last or offsets == mine.last:
+        offered = offsets, topic_ids or {}
+        if not offsets or offered == mine.last:
             return
-        mine.last = offsets
+        mine.last = offered
         if mine.sender is None:
             mine.sender = _Sender(self._config, self._group, self._open_cluster, self._clock)
             close_at_sigterm(mine.sender)
-        mine.sender.inbox.put((offsets, topic_ids or {}))
+        mine.sender.inbox.put(offered)
 
     def flush(self, timeout_s: float = CLOSE_S) -> None:
         """Commit the offered offsets now. Returns when that is done or has failed, or when `timeout_s` is over."""
@@ -172,7 +174,7 @@ class GroupCommitter:
 class _Mine:
     """What a committer has in one process."""
 
-    last: PartitionOffsets | None = None  # offered last
+    last: tuple[PartitionOffsets, TopicIds] | None = None  # offered last
     sender: _Sender | None = None
 
 

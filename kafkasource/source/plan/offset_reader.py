@@ -86,6 +86,7 @@ class OffsetReader:
         self._sleep = sleep
         self._warned_missing: frozenset[TopicPartition] = frozenset()
         self._warned_none = False
+        self._believed_missing: frozenset[TopicPartition] = frozenset()  # each of several answers lacked them
 
     @classmethod
     def from_options(cls, cluster: Cluster, subscription: Subscription, options: Options) -> OffsetReader:
@@ -112,17 +113,23 @@ class OffsetReader:
         return found
 
     def _believed(self, known: StreamOffset | None) -> set[TopicPartition]:
+        found = self._assigned()
         for _ in range(self._attempts - 1):
-            found = self._assigned()
             doubt = self._unlike(found, known) if known is not None else None
             if doubt is None:
-                return found
+                break
             self._wait_after(doubt)
-        return self._assigned()
+            found = self._assigned()
+        if known is not None:
+            self._believed_missing = frozenset(self._missing(found, known))
+        return found
+
+    def _missing(self, found: set[TopicPartition], known: StreamOffset) -> list[TopicPartition]:
+        return [tp for tp in known.offsets if tp not in found and self._subscription.covers(tp)]
 
     def _unlike(self, found: set[TopicPartition], known: StreamOffset) -> str | None:
-        missing = [tp for tp in known.offsets if tp not in found and self._subscription.covers(tp)]
-        if missing:
+        missing = self._missing(found, known)
+        if not self._believed_missing.issuperset(missing):
             unseen = f" ({UNSEEN})" if isinstance(self._subscription, SubscribePattern) else ""
             return f"{describe(missing)}, read already, do not exist any more{unseen}"
         others = recreated_topics(known, StreamOffset({}, self.topic_ids(found)))

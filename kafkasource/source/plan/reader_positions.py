@@ -141,7 +141,9 @@ class FetchPositions:
             partitions = self._held if self._assigned is None else self._assigned(at)
         known = carried(at, StreamOffset({}, reader.topic_ids(partitions)))
         ends = reader.latest(partitions, known)
-        if not due and ends.offsets == at.offsets:
+        # `begin` may have just learned of a topic that was created again, with as many records as before.
+        same = ends.offsets == at.offsets and not recreated_topics(at, StreamOffset({}, reader.topic_ids(partitions)))
+        if same and not due:
             return None
         topic_ids = reader.current_topic_ids(partitions, at) if partitions else {}
         if recreated_topics(at, StreamOffset({}, topic_ids)):

@@ -39,6 +39,7 @@ _MOST_ALONE = 8  # requests for one partition each that follow in the same micro
 _TIMEOUT_MS = 2_000
 _MARGIN = 8  # records may have become heavier by this factor since the last sample
 _MAX_AGE_S = 60
+_FORGOTTEN_AFTER_S = 3_600  # what is not looked at again for so long, as a topic that is gone
 _MAX_AGE_OF_HEAVY_S = 5  # where records that became heavier by that factor would change the packing
 _HEAVIEST = 1 << 20  # a record can hardly weigh more: brokers take batches of 1 MiB at most (message.max.bytes)
 
@@ -61,7 +62,7 @@ class RecordWeights:
         self._sampled_at = -math.inf
         self._weights: dict[TopicPartition, float] = {}
         self._answered_at: dict[TopicPartition, float] = {}
-        self._asked: set[str] = set()  # topics
+        self._asked_at: dict[str, float] = {}  # by topic
 
     def weigh(
         self, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], limit_bytes: int
@@ -91,7 +92,7 @@ class RecordWeights:
         weights = self._estimates(sizes)
         near = _MARGIN * sum(sizes[tp] * weights[tp] for tp in sizes) >= enough_bytes
         old = self._clock() - self._sampled_at >= (_MAX_AGE_OF_HEAVY_S if near else _MAX_AGE_S)
-        if old or not {tp.topic for tp in sizes} <= self._asked:
+        if old or not {tp.topic for tp in sizes} <= self._asked_at.keys():
             begin = {one.topic_partition: one.start_offset for one in reversed(ranges)}
             weights = self._asked_again(begin, enough_bytes)
         return weights
@@ -120,8 +121,9 @@ class RecordWeights:
         nothing is known after that get a request of their own.
         """
         self._sampled_at = self._clock()
+        self._forget()
         chosen = sorted(begin, key=lambda tp: (self._answered_at.get(tp, -math.inf), tp))[:SAMPLE_PARTITIONS]
-        self._asked.update(tp.topic for tp in chosen)
+        self._asked_at.update((tp.topic, self._sampled_at) for tp in chosen)
         each = max(min(SAMPLE_BYTES // len(chosen), _MOST_SAMPLE_BYTES, limit_bytes), _LEAST_SAMPLE_BYTES)
         by_leader: dict[int, list[TopicPartition]] = {}
         for tp in chosen:
@@ -133,6 +135,13 @@ class RecordWeights:
         alone = [(leaders[tp], [tp]) for tp in too_large if tp not in self._weights][:_MOST_ALONE]
         if alone:
             self._learn(alone, begin, _LEAST_SAMPLE_BYTES)
+
+    def _forget(self) -> None:
+        """Topics come and go under a pattern."""
+        before = self._sampled_at - _FORGOTTEN_AFTER_S
+        self._answered_at = {tp: at for tp, at in self._answered_at.items() if at >= before}
+        self._weights = {tp: weight for tp, weight in self._weights.items() if tp in self._answered_at}
+        self._asked_at = {topic: at for topic, at in self._asked_at.items() if at >= before}
 
     def _learn(
         self, requests: list[tuple[int, list[TopicPartition]]], begin: Mapping[TopicPartition, int], each: int

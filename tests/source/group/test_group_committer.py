@@ -263,6 +263,16 @@ def test_an_idle_query_commits_once(committing):
     assert cluster.commits == [{T0: 1}]
 
 
+def test_a_topic_created_again_with_as_many_records_is_committed_again(committing):
+    """Brokers delete a group's offsets with the topic."""
+    cluster = Scripted()
+    committer = committing(cluster)
+    for topic_id in (uuid.uuid4(), uuid.uuid4()):
+        committer.offer({T0: 1}, {"t": topic_id})
+        committer.flush()
+    assert cluster.commits == [{T0: 1}, {T0: 1}]
+
+
 def test_nothing_is_opened_before_the_first_offer(committing):
     opened = []
     committer = GroupCommitter(CONFIG, "g", open_cluster=opened.append)

@@ -164,6 +164,21 @@ def test_a_pattern_that_matches_nothing_is_warned_of_until_it_matches_with_what_
     assert caplog.text.count("t-0, read already, do not exist any more") == 2
 
 
+def test_partitions_that_are_gone_for_good_are_asked_for_again_once_and_again_after_they_came_back(caplog):
+    """The position of a query whose topics are all gone has them at each trigger."""
+    cluster = FakeCluster(t=[(0, 5)])
+    asked, read = reader(cluster, subscribePattern="^t"), StreamOffset({T0: 5})
+    gone = cluster.logs.pop("t")
+    for _ in range(50):
+        assert asked.assigned(read) == set()
+    assert caplog.text.count("t-0, read already, do not exist any more") == 2
+    cluster.logs["t"] = gone
+    assert asked.assigned(read) == {T0}
+    cluster.logs.pop("t")
+    assert asked.assigned(read) == set()
+    assert caplog.text.count("t-0, read already, do not exist any more") == 4
+
+
 @pytest.mark.parametrize("error", [Error(29), Error(30), Error(35)])
 def test_what_will_not_pass_is_raised_at_once(error):
     (kafka, net), sleep = brokers(), Sleeps()

@@ -7,6 +7,7 @@ import uuid
 
 import pytest
 from fake_broker import FakeNet, FakeTopic
+from fake_cluster import FakeCluster
 from fetch_rig import Kafka, record_batch
 
 from kafkasource import reader as reader_module
@@ -14,7 +15,11 @@ from kafkasource.admin.positions import position
 from kafkasource.errors import DataLoss, OptionError
 from kafkasource.protocol.apis import LIST_OFFSETS, METADATA
 from kafkasource.reader import Reader
-from kafkasource.types import TopicPartition
+from kafkasource.source.plan.offset_reader import OffsetReader
+from kafkasource.source.plan.positions import AtOffsets
+from kafkasource.source.plan.reader_positions import FetchPositions
+from kafkasource.source.plan.subscription import SubscribeTopics
+from kafkasource.types import IsolationLevel, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -112,6 +117,21 @@ def test_a_followed_topic_made_again_is_read_from_its_start_where_loss_is_tolera
     found = follow(reader, net, lambda: logs.recreate(end), *[nothing] * 30)
     assert found == [*range(100), *range(end)]
     assert "TOPIC_RECREATED" in caplog.text
+
+
+def test_a_topic_made_again_with_as_many_records_is_a_loss_also_where_a_further_partition_tells_of_it():
+    """A rebalance brings the partition that is new, within the seconds in which nobody looks at what did not move."""
+    cluster, now_s = FakeCluster(t=[(0, 5)]), [0.0]
+    cluster.topic_ids["t"] = uuid.uuid4()
+    asked = OffsetReader(cluster, SubscribeTopics(("t",)), IsolationLevel.READ_UNCOMMITTED, retry_ms=0)
+    start = AtOffsets("startingOffsets", everywhere=-2)
+    positions = FetchPositions(asked, start, fail_on_data_loss=True, clock=lambda: now_s[0])
+    positions.begin([T0])
+    positions.reached(positions.next_ranges())
+    cluster.recreate("t", (0, 5), (0, 3))
+    now_s[0] = 1.0
+    with pytest.raises(DataLoss, match="TOPIC_RECREATED"):
+        positions.begin([T1])
 
 
 def test_a_topic_made_again_between_plan_and_fetch_is_told_and_then_read_whole(logs, opened, caplog):

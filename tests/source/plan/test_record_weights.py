@@ -223,6 +223,16 @@ def test_a_failed_sample_leaves_what_was_known_and_fails_nothing():
 # For packing, where an old estimate will do.
 
 
+def test_topics_that_are_gone_are_forgotten():
+    weights, _, clock = weights_of({0: batch(0, 10, 1000)})
+    for number in range(100):
+        clock.now += 600
+        weights.weigh({TP(f"t-{number}", 0): 0}, {TP(f"t-{number}", 0): 10}, 1)
+    kept = [weights._weights, weights._answered_at, weights._asked_at]
+    assert [len(each) for each in kept] == [7, 7, 7]  # those of the last hour
+    assert weights.weigh({TP("t-99", 0): 0}, {TP("t-99", 0): 10}, 10**9) == {TP("t-99", 0): 100}
+
+
 def ranges(*sizes):
     return [OffsetRange(TP("t", number), 5, 5 + size) for number, size in enumerate(sizes)]
 
