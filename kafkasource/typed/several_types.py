@@ -25,6 +25,7 @@ from kafkasource.typed.protobuf.schema import MessageType, ProtobufSchema, read_
 from kafkasource.typed.schema_source import AVRO, PROTOBUF, RecordType, RegisteredSchema
 
 _NO_OTHER = Record("kafkasource.NoOther", ())
+_NOT_NAMED = "NotInRecordTypes"
 
 
 def named_record(schema: RegisteredSchema, name: str) -> str | None:
@@ -103,7 +104,15 @@ class AvroTypes:
         if not any(isinstance(each, Record) and each.name in self._known for each in branches):
             shown = schema.name if isinstance(schema, Record) else "no record"
             raise _not_named(shown, self._names)
+        if isinstance(schema, Union):
+            schema = Union(tuple(self._named_or_unreadable(each) for each in branches))
         return self._decoder.add(schema)
+
+    def _named_or_unreadable(self, branch: Schema) -> Schema:
+        """Resolution compares the last parts of names, too: what is not named must not pass for what is."""
+        if isinstance(branch, Record) and branch.name not in self._known:
+            return replace(branch, name=f"{branch.name}.{_NOT_NAMED}")
+        return branch
 
     def batches(
         self, values: pa.Array, most_bytes: int, *, skip_bytes: int, programs: memoryview | None

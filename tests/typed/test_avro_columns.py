@@ -262,6 +262,15 @@ def test_defaults_that_the_writer_lacks_are_in_every_row():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["timestamp-millis", "local-timestamp-millis", "timestamp-micros"])
+@pytest.mark.parametrize("null", [[], ["null"]])
+def test_of_int_or_a_timestamp_the_column_has_the_number_itself(kind, null):
+    """As Spark's from_avro: a union of int and long is a bigint there, whatever the long is."""
+    union = [*null, "int", {"type": "long", "logicalType": kind}]
+    piece = decoded(union, zigzag(len(null) + 1) + zigzag(1_700_000_000_123), zigzag(len(null)) + zigzag(5))
+    assert (str(piece.array.type), values(piece)) == ("int64", [1_700_000_000_123, 5])
+
+
 NULLS = {"type": "array", "items": "null"}
 EMPTY = {"type": "array", "items": {"type": "record", "name": "E", "fields": []}}
 WIDE = {"type": "array", "items": {"type": "record", "name": "W", "fields": [

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import base64
+import importlib.util
 import json
 import random
 from contextlib import suppress
 from pathlib import Path
 
+import confluent_kafka
 import pytest
 
 from kafkasource.errors import SchemaError
+from kafkasource.typed.protobuf.common_types import COMMON
 from kafkasource.typed.protobuf.descriptors import KINDS
 from kafkasource.typed.protobuf.encoded import read_descriptor, read_file
 from kafkasource.typed.protobuf.message_index import message_index_of
@@ -74,6 +77,24 @@ def test_the_types_that_come_with_protobuf_are_those_of_protoc(path):
     assert built_in.enums == encoded.enums
 
 
+@pytest.mark.parametrize("path", COMMON)
+def test_the_types_that_confluents_serializers_know_are_googles_and_confluents_own(path):
+    """As the packages googleapis-common-protos and confluent-kafka have them."""
+    package = Path(importlib.util.find_spec("google.type").submodule_search_locations[0]).parents[1]
+    if path.startswith("confluent/"):  # imported as a module, it would import what confluent-kafka needs for registries
+        package = Path(confluent_kafka.__file__).parent / "schema_registry"
+    spec = importlib.util.spec_from_file_location("theirs", package / path.replace(".proto", "_pb2.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    theirs = base64.b64encode(module.DESCRIPTOR.serialized_pb).decode()
+    expected = read_schema(theirs)
+    found = read_schema(f'syntax = "proto3"; import "{path}";')
+    for full_name, message in expected.messages.items():
+        assert found.messages[full_name] == message
+    assert {name: found.enums[name] for name in expected.enums} == dict(expected.enums)
+    assert expected.messages or expected.enums
+
+
 @pytest.mark.parametrize("text", WRONG)
 def test_what_protoc_refuses_is_an_error_with_its_place(text):
     with pytest.raises(SchemaError, match=r"^[\w. ]+: "):
@@ -114,6 +135,20 @@ def test_damaged_texts_and_descriptors_are_schemas_or_schema_errors():
         ):
             with suppress(SchemaError):
                 read()
+
+
+def test_a_map_as_confluents_java_serializer_registers_it_is_a_map():
+    """Its ProtobufSchema makes the text from a descriptor, in which a map is a repeated message with an option."""
+    fields = "string key = 1; int32 value = 2;"
+    written_out = f"repeated .p.M.TagsEntry tags = 1; message TagsEntry {{ option map_entry = true; {fields} }}"
+    read = [
+        read_schema(f'syntax = "proto3"; package p; message M {{ {body} }}')
+        for body in ("map<string, int32> tags = 1;", written_out)
+    ]
+    assert [schema.messages["p.M.TagsEntry"].is_map_entry for schema in read] == [True, True]
+    assert read[0].messages == read[1].messages
+    other = f'syntax = "proto3"; message M {{ option deprecated = true; option map_entry = false; {fields} }}'
+    assert not read_schema(other).messages["M"].is_map_entry
 
 
 def test_an_import_that_is_missing_is_an_error_only_where_a_type_of_it_is_needed():

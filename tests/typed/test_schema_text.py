@@ -157,9 +157,15 @@ def test_a_reference_that_refers_to_itself_is_named():
         parsed("A", references)
 
 
-def test_a_reference_that_defines_another_name_is_refused():
-    with pytest.raises(SchemaError, match="'A' defines no type"):
-        parsed("int", {"A": record(name="B")})
+def test_the_type_of_a_reference_is_found_whatever_the_references_name_is():
+    """Confluent's AvroSchema parses the texts of all references in order, and passes over their names."""
+    references = {"b": record(field("x", "int"), name="n.B"), "Order.avsc": record(field("b", "B"), name="n.Order")}
+    by_full_name = {"n.B": references["b"], "n.Order": references["Order.avsc"]}
+    assert parsed("n.Order", references) == parsed("n.Order", by_full_name)
+    with pytest.raises(SchemaError, match=r"unknown type 'n\.Refund'"):
+        parsed("n.Refund", references)
+    with pytest.raises(SchemaError, match="unknown type 'A'"):
+        parsed("A", {"A": record(name="B")})
 
 
 def doubling(levels):

@@ -80,6 +80,16 @@ def test_one_type_alone_takes_no_other_record_though_its_fields_would_fit():
     assert [row for row, *_ in bad] == [0]
 
 
+def test_a_record_in_a_union_that_is_not_named_is_bad_though_its_name_ends_like_one_that_is():
+    legacy = {**OLD_ORDER, "name": "legacy.Order"}
+    union = [OLD_ORDER, REFUND, legacy]
+    written = [("legacy.Order", {"id": 7}), ("shop.Order", {"id": 8})]
+    values = [framed(1, union, each) for each in written]
+    found, bad = rows_of(avro_types(OLD_ORDER, REFUND), {1: union}, values)
+    assert found == [None, {"Order": {"id": 8}, "Refund": None}]
+    assert [row for row, *_ in bad] == [0]
+
+
 @pytest.mark.parametrize("types", [(REFUND, LOGIN), (REFUND,)])
 def test_a_writer_may_be_a_union_of_the_records(types):
     """As the subject of a topic has it whose schema refers to the schemas of its types."""

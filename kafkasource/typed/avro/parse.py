@@ -51,7 +51,11 @@ _FIXED_LOGICAL = {"uuid": 16, "duration": 12}  # and its size
 
 
 def parse_schema(text: str, references: Mapping[str, str] | None = None) -> Schema:
-    """The schema of a text. `references`: texts of other schemas, by the full name of the type that each defines."""
+    """The schema of a text.
+
+    `references`: texts of other schemas, each by the full name of the type that it defines, or behind those that it
+    uses: then a name may be any, as for Confluent's clients.
+    """
     parser = _Parser(references or {})
     for name in parser.references:
         parser.load(name, "$", 0)
@@ -95,8 +99,6 @@ class _Parser:
         self.parse(_json(self.references[name], f"{place}<{name}>"), "", f"{place}<{name}>", depth)
         self._open.remove(name)
         self._types = before
-        if name not in self._named:
-            raise SchemaError(f"{place}: the text of the reference {name!r} defines no type of this full name")
 
     def parse(self, node: Any, namespace: str, place: str, depth: int) -> Schema:
         if depth > MOST_DEPTH:
@@ -133,7 +135,7 @@ class _Parser:
                     f"{place}: {name} contains itself; a recursive schema has no columns. Give a reader schema "
                     "without this field"
                 )
-            if name in self.references:
+            if name in self.references and name not in self._loaded:
                 self.load(name, place, depth)
                 return self._by_name(name, "", place, depth)
         raise SchemaError(f"{place}: unknown type {_shown(word)}: neither defined before, nor among the references")

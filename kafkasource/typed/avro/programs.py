@@ -11,6 +11,8 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
+import pyarrow as pa
+
 from kafkasource.errors import SchemaError
 from kafkasource.typed import kernel
 from kafkasource.typed import opcodes as op
@@ -279,7 +281,7 @@ class Programs:
             else:
                 self._emit(op.STRING if stored == "string" else op.BYTES, node.column)
         elif stored == "long":
-            self._long(writer, reader, node.column)
+            self._long(writer, reader, node)
         elif stored != "null":
             opcode = {
                 ("boolean", "boolean"): op.BOOLEAN,
@@ -290,8 +292,9 @@ class Programs:
             }.get((writer.kind, stored), op.TO_FLOAT if stored == "float" else op.TO_DOUBLE)
             self._emit(opcode, node.column)
 
-    def _long(self, writer: Primitive, reader: Primitive, column: int) -> None:
-        times, divided_by = factor_between(writer, reader)
+    def _long(self, writer: Primitive, reader: Primitive, node: Node) -> None:
+        column = node.column
+        times, divided_by = factor_between(writer, reader, as_number=not pa.types.is_timestamp(node.type))
         if times != 1:
             self._emit(op.MULTIPLY, column, times)
         elif divided_by != 1:
@@ -416,7 +419,7 @@ def _number(value: int | float, node: Node, place: str) -> bytes:
     stored = _stored(node)
     if stored == "long":
         assert isinstance(node.schema, Primitive)
-        times, _ = factor_between(node.schema, node.schema)
+        times, _ = factor_between(node.schema, node.schema, as_number=not pa.types.is_timestamp(node.type))
         value = int(value) * times
     try:
         return struct.pack(_FORMATS[stored], value)

@@ -84,8 +84,11 @@ def least_bytes(schema: Schema) -> int:
     return 1
 
 
-def factor_between(writer: Schema, reader: Primitive) -> tuple[int, int]:
+def factor_between(writer: Schema, reader: Primitive, *, as_number: bool) -> tuple[int, int]:
     """(times, divided by) that make a writer's long the column's: what is no timestamp stays as it is.
+
+    `as_number`: the column is no timestamp, and has the number in the reader's unit. So it is of nanoseconds, and of a
+    union of int and long, as in Spark's `from_avro`.
 
     Timestamps of one family keep their moment, whatever the units: as numbers, which is what the specification says,
     they would silently be another moment.
@@ -97,5 +100,5 @@ def factor_between(writer: Schema, reader: Primitive) -> tuple[int, int]:
     if isinstance(writer, Primitive) and writer.logical is not None and writer.logical.name in _TIMESTAMPS:
         other, writer_unit = _TIMESTAMPS[writer.logical.name]
         unit = writer_unit if other == family else reader_unit
-    target = max(reader_unit, 1_000_000)  # columns have microseconds, but of nanoseconds the number itself
+    target = reader_unit if as_number else 1_000_000
     return (target // unit, 1) if target >= unit else (1, unit // target)

@@ -28,6 +28,7 @@ from kafkasource.typed.protobuf.tokens import END, NAME, NUMBER, STRING, Token, 
 
 MOST_DEPTH = 32  # messages within messages, as protoc has it
 _LABELS = ("optional", "required", "repeated")
+_MAP_ENTRY = ["option", "map_entry", "=", "true", ";"]
 _OPEN, _CLOSE = "{[(", "}])"
 
 
@@ -44,9 +45,10 @@ class _Body:
     fields: list[Field] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     enums: list[Enum] = field(default_factory=list)
+    is_map_entry: bool = False
 
     def done(self) -> Message:
-        return Message(self.name, tuple(self.fields), tuple(self.messages), tuple(self.enums))
+        return Message(self.name, tuple(self.fields), tuple(self.messages), tuple(self.enums), self.is_map_entry)
 
 
 class _Parser:
@@ -226,7 +228,12 @@ class _Parser:
                 continue
             if self._is("oneof"):
                 self._oneof(body)
-            elif any(self._is(word) for word in ("option", "reserved", "extensions")):
+            elif self._is("option"):
+                # protoc makes this option of `map<...>`; Confluent's serializers for Java register it instead.
+                said = [token.text for token in self._tokens[self._at : self._at + len(_MAP_ENTRY)]]
+                body.is_map_entry |= said == _MAP_ENTRY
+                self._other()
+            elif self._is("reserved") or self._is("extensions"):
                 self._other()
             else:
                 self._field(body, "")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kafkasource.errors import SchemaError
+from kafkasource.typed.protobuf.common_types import common_file
 from kafkasource.typed.protobuf.descriptors import (
     ENUM,
     GROUP,
@@ -139,7 +140,7 @@ class _Files:
 
     def _load(self, path: str) -> File | None:
         if path not in self.references:
-            return WELL_KNOWN.get(path)
+            return WELL_KNOWN.get(path) or common_file(path)
         try:
             return read_file(self.references[path])
         except SchemaError as error:
