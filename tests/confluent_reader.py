@@ -12,15 +12,8 @@ def messages_of(bootstrap_servers, topic, partitions=(0,), isolation="read_commi
     `settled`: up to the ends of the logs, for tests that wrote in transactions. A broker says that a transaction has
     ended before its markers are in the partitions, and until then the end that a reader sees is in front of it.
     """
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "group.id": uuid.uuid4().hex,
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": isolation,
-        }
-    )
+    ends = ends_of(bootstrap_servers, topic, partitions) if settled else dict.fromkeys(partitions, 0)
+    consumer = Consumer(settings(bootstrap_servers) | {"enable.partition.eof": True, "isolation.level": isolation})
     consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
     found, ended = [], set()
     while len(ended) < len(partitions):
@@ -29,11 +22,25 @@ def messages_of(bootstrap_servers, topic, partitions=(0,), isolation="read_commi
         if not message.error():
             found.append(message)
             continue
-        place = TopicPartition(topic, message.partition())
-        if not settled or message.offset() >= consumer.get_watermark_offsets(place, cached=True)[1]:
+        if message.offset() >= ends[message.partition()]:
             ended.add(message.partition())
     consumer.close()
     return found
+
+
+def ends_of(bootstrap_servers, topic, partitions):
+    """The ends of the logs, with what open transactions hold.
+
+    ListOffsets, unlike Fetch, waits until a leader that was just elected knows what is committed (KIP-207).
+    """
+    consumer = Consumer(settings(bootstrap_servers) | {"isolation.level": "read_uncommitted"})
+    ends = {each: consumer.get_watermark_offsets(TopicPartition(topic, each), timeout=30)[1] for each in partitions}
+    consumer.close()
+    return ends
+
+
+def settings(bootstrap_servers):
+    return {"bootstrap.servers": bootstrap_servers, "group.id": uuid.uuid4().hex, "enable.auto.commit": False}
 
 
 def values_of(bootstrap_servers, topic, partitions=(0,), isolation="read_committed", *, settled=False):
