@@ -38,9 +38,12 @@ def fill(servers: str, topic: str, records: int) -> None:
     """A quarter of the records in each partition."""
     producer = confluent_kafka.Producer({"bootstrap.servers": servers, "linger.ms": 20, "log_level": 0})
     for number in range(records):
-        producer.produce(topic, b"x" * VALUE_BYTES, partition=number % PARTITIONS)
-        if number % 10_000 == 0:
-            producer.poll(0.1)
+        while True:
+            try:
+                producer.produce(topic, b"x" * VALUE_BYTES, partition=number % PARTITIONS)
+                break
+            except BufferError:  # its queue is full
+                producer.poll(0.1)
     if producer.flush(60):
         raise TimeoutError("the topic could not be filled")
 
