@@ -87,7 +87,7 @@ class Contestants:
         consumer.assign([confluent_kafka.TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
         got = 0
         while got < count:
-            found = consumer.consume(10_000, MOVE_S)
+            found = consumer.consume(min(10_000, count - got), MOVE_S)  # it waits for all that it is asked for
             got += sum(message.error() is None for message in found)
             if not found:
                 raise TimeoutError(f"{got} of {count} records")
