@@ -10,7 +10,8 @@
                              libraries took without the JVM, and what the C library's malloc keeps
     <metric>.<label>         of a Python worker: the gauges that it publishes (docs/metrics.md)
 
-A line with `app` and no `pid` is about the application: the sum of its processes' pss_bytes and how many they are.
+A line with `app` and no `pid` is about the application: the sum of pss_bytes of its processes other than JVMs, and how
+many processes it has.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from benchmarks.processes import children, kind
 from kafkasource.metrics.snapshot import Snapshot
 
 Sample = dict[str, float | str]
+JVM = "Spark JVM"  # as benchmarks.processes calls it
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _AFTER_COLLECTION = re.compile(rb"Pause (\w+).*?\d+M->(\d+)M\(")
 _COMMITTED = re.compile(r"^(?:Total: |- +([A-Z][\w ]*) \()reserved=\d+KB, committed=(\d+)KB", re.MULTILINE)
@@ -83,11 +85,11 @@ class Sampler(threading.Thread):
             ]
             if not samples:
                 continue
-            total = sum(float(each["pss_bytes"]) for each in samples)
+            total = sum(float(each["pss_bytes"]) for each in samples if each["kind"] != JVM)
             found += [*samples, {"t_s": t_s, "app": app.name, "pss_bytes": total, "processes": len(samples)}]
             if collect and app.gc_log is not None:
                 for each in samples:
-                    if each["kind"] == "Spark JVM":
+                    if each["kind"] == JVM:
                         _jcmd(int(each["pid"]), "GC.run")  # so that the next sample knows what is alive
                         each |= native_memory(_jcmd(int(each["pid"]), "VM.native_memory", "summary", "scale=KB"))
         if collect:
@@ -126,7 +128,7 @@ def sample_of(pid: int, app: App) -> Sample | None:
         "threads": int(stat[17]),
         "cpu_s": (int(stat[11]) + int(stat[12])) / _TICKS_A_SECOND,
     }
-    if what == "Spark JVM" and app.gc_log is not None:
+    if what == JVM and app.gc_log is not None:
         sample |= heap(app.gc_log)
     elif app.metrics is not None:
         sample |= gauges(pid, descriptors, app.metrics)

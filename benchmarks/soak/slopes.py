@@ -7,10 +7,14 @@ A series is one number of one process over time. How it is judged:
    sample counts nothing, and neighbouring samples, which resemble each other, do not pass for independent ones.
 3. The slope is the Theil-Sen estimate: the median of the slopes between all pairs of blocks. Its interval is Sen's,
    from Kendall's statistic, which assumes no distribution; at 99 %, because a run has a hundred series.
-4. A leak is a slope that would be too much after a day (`A_DAY`), whose interval lies above zero, and for which both
-   hold in the second half of the time alone as well: what settles is no leak.
+4. A leak is a slope that would be too much after a day (`A_DAY`), that adds more than one step of an allocator within
+   the run (`STEP_BYTES`), whose interval lies above zero, and for which all of this holds in the second half of the
+   time alone as well: what settles is no leak.
 5. What the control has as well (Spark's JVM, the driver's Python, the sums of an application) is judged by what there
    is beyond the control's at each moment: a job without our code grows that much by itself.
+6. A JVM is judged by what it accounts for, `live_heap_bytes` and `native_total_bytes`. We have no native code there,
+   so what our code can make it keep (objects, direct memory, threads, classes) is among these. Its resident set has
+   what the C library's malloc keeps for all threads as well.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import sqrt
 
-from benchmarks.soak.sampler import Sample
+from benchmarks.soak.sampler import JVM, Sample
 
 WARM_UP_S = 600.0
 SHORTEST_S = 1200.0  # a process that was judged for less than this is not called leaking
@@ -34,7 +38,11 @@ A_DAY = {"bytes": 64.0 * MIB, "blocks": 1_000_000.0, "count": 24.0}
 """The growth of one process in a day that is too much: what a worker would notice after weeks. A block of Python's
 memory has some 64 bytes."""
 
+STEP_BYTES = 8.0 * MIB
+"""What an allocator may take or give back at once, so no slope: the buffer of a fetch by the default `readAhead`."""
+
 NOT_JUDGED = ("t_s", "pid", "cpu_s", "heap_bytes", "app", "kind")
+NOT_JUDGED_OF_A_JVM = ("rss_bytes", "pss_bytes")
 NOT_JUDGED_GAUGES = ("kafkasource_memory_peak_bytes", "kafkasource_memory_limit_bytes", "kafka_")
 BROKERS = "broker"
 CONTROL_APP = "control"
@@ -99,8 +107,10 @@ def blocks(points: Sequence[Point], count: int = BLOCKS) -> list[Point]:
     ]
 
 
-def too_much(slope: Slope, unit: str) -> bool:
-    return slope.low > 0 and slope.per_s * DAY_S > A_DAY[unit]
+def too_much(slope: Slope, unit: str, run_s: float) -> bool:
+    """`run_s`: how long the run was judged, of which the slope may be that of the second half."""
+    step = STEP_BYTES if unit == "bytes" else 0.0
+    return slope.low > 0 and slope.per_s * DAY_S > A_DAY[unit] and slope.per_s * run_s > step
 
 
 def unit_of(series: str) -> str:
@@ -148,8 +158,9 @@ def series(samples: Iterable[Sample]) -> dict[Name, list[Point]]:
         if sample["app"] == "traffic":
             continue
         process = f"{sample['kind']} {sample['pid']}" if "pid" in sample else ALL_TOGETHER
+        left_out = NOT_JUDGED + (NOT_JUDGED_OF_A_JVM if sample.get("kind") == JVM else ())
         for name, value in sample.items():
-            if name not in NOT_JUDGED and not name.startswith(NOT_JUDGED_GAUGES):
+            if name not in left_out and not name.startswith(NOT_JUDGED_GAUGES):
                 found.setdefault((str(sample["app"]), process, name), []).append((float(sample["t_s"]), float(value)))
     return found
 
@@ -165,7 +176,7 @@ def verdict(
     second = slope_of(blocks([point for point in judged if point[0] >= middle], BLOCKS // 2))
     unit = unit_of(name)
     note = _not_ours(app) or (TOO_SHORT if lasted_s < SHORTEST_S else "")
-    leak = not note and too_much(whole, unit) and too_much(second, unit)
+    leak = not note and too_much(whole, unit, lasted_s) and too_much(second, unit, lasted_s)
     median = statistics.median(y for _, y in points)
     return Verdict(app, process, name, len(points), lasted_s, median, whole, leak, note, control is not None)
 

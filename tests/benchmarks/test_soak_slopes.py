@@ -4,16 +4,17 @@ import random
 
 import pytest
 
+from benchmarks.soak.sampler import JVM
 from benchmarks.soak.slopes import MIB, blocks, judge, slope_of
 from benchmarks.soak.traffic import _NUMBER, Counts
 
 HOUR_S = 3600.0
 
 
-def samples(grown, hours=2.0, app="once", kind="executor worker"):
+def samples(grown, hours=2.0, app="once", kind="executor worker", series="rss_bytes"):
     """A process that has `grown(t_s)` bytes, every ten seconds."""
     times = [10.0 * n for n in range(int(hours * 360))]
-    return [{"t_s": t, "app": app, "pid": len(app), "kind": kind, "rss_bytes": grown(t)} for t in times]
+    return [{"t_s": t, "app": app, "pid": len(app), "kind": kind, series: grown(t)} for t in times]
 
 
 def noisy(a_day, seed=7):
@@ -45,6 +46,18 @@ def test_growth_that_takes_weeks_to_matter_is_no_leak():
     assert not is_leak(samples(lambda t: 150 * MIB + 10 * MIB * t / 86_400))
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_growth_of_less_than_a_step_of_an_allocator_needs_a_longer_run(seed):
+    grown = noisy(85, seed)
+    assert not is_leak(samples(grown))
+    assert is_leak(samples(grown, hours=8.0))
+
+
+def test_steps_that_go_on_are_a_leak():
+    flat = noisy(0)
+    assert is_leak(samples(lambda t: flat(t) + t // 1800 * 6 * MIB))
+
+
 def test_one_spike_is_no_leak():
     assert not is_leak(samples(lambda t: 150 * MIB + (900 * MIB if t > 7100 else 0)))
 
@@ -55,9 +68,13 @@ def test_brokers_the_control_and_processes_of_minutes_are_not_judged():
     assert not is_leak(samples(noisy(10_000), hours=0.4))
 
 
-def jvm_is_leak(ours, controls):
+def of_jvms(ours, controls, series="native_total_bytes"):
     """`ours`, `controls`: what the Spark JVM of the query and that of the control have, at each moment."""
-    found = judge(samples(ours, kind="Spark JVM") + samples(controls, app="control", kind="Spark JVM"))
+    return samples(ours, kind=JVM, series=series) + samples(controls, app="control", kind=JVM, series=series)
+
+
+def jvm_is_leak(ours, controls):
+    found = judge(of_jvms(ours, controls))
     return {verdict.app: verdict.leak for verdict in found} == {"once": True, "control": False}
 
 
@@ -67,8 +84,14 @@ def test_what_spark_grows_without_us_is_no_leak_and_what_grows_beyond_it_is(seed
     assert jvm_is_leak(noisy(450, seed), noisy(300, seed + 100))
 
 
+def test_a_jvm_is_judged_by_what_it_accounts_for():
+    assert judge(of_jvms(noisy(3000), noisy(0), "rss_bytes")) == []
+    kept = judge(of_jvms(noisy(3000), noisy(0), "live_heap_bytes"))
+    assert [(verdict.app, verdict.leak) for verdict in kept] == [("control", False), ("once", True)]
+
+
 def test_a_process_that_the_control_does_not_have_is_judged_by_itself():
-    found = judge(samples(noisy(300)) + samples(noisy(300), app="control", kind="Spark JVM"))
+    found = judge(samples(noisy(300)) + samples(noisy(300), app="control", kind=JVM, series="live_heap_bytes"))
     assert [(verdict.app, verdict.leak) for verdict in found] == [("control", False), ("once", True)]
 
 
