@@ -3,7 +3,9 @@
 `maxBytesPerTrigger` needs it, and so does the choice of ranges that share a task. Kafka's protocol has no request for
 the number of bytes between two offsets. So the driver fetches a little where a micro-batch begins, and looks only at
 the headers of the record batches: bytes / offsets that they cover. Each micro-batch sends one request per leader, in
-parallel. The requests wait for no records and bring at most SAMPLE_BYTES in all.
+parallel. The requests wait for no records and bring at most SAMPLE_BYTES in all. A first record batch comes whole,
+however large it is (KIP-74), and takes seconds over a slow line. So what is missing or old is asked for during one
+percent of the time at most.
 
 The micro-batch may hold heavier records than those at its beginning. A partition of which nothing was seen gets the
 mean of its topic, of all topics, or UNKNOWN_WEIGHT. No failure here fails the query.
@@ -34,12 +36,14 @@ log = logging.getLogger("kafkasource.source")
 SAMPLE_BYTES = 1 << 20  # for one micro-batch; a first record batch that is larger comes whole (KIP-74)
 SAMPLE_PARTITIONS = 64  # for one micro-batch; the others have their turn in the next
 UNKNOWN_WEIGHT = 1024.0
-_LEAST_SAMPLE_BYTES, _MOST_SAMPLE_BYTES = 16 << 10, 256 << 10  # for one partition
+_LEAST_SAMPLE_BYTES, _MOST_SAMPLE_BYTES = 16 << 10, 64 << 10  # for one partition
+_SHARE_OF_LIMIT = 8  # a sample brings at most this part of a micro-batch's limit
 _MOST_ALONE = 8  # requests for one partition each that follow in the same micro-batch
 _TIMEOUT_MS = 2_000
 _MARGIN = 8  # records may have become heavier by this factor since the last sample
 _MAX_AGE_S = 60
 _FORGOTTEN_AFTER_S = 3_600  # what is not looked at again for so long, as a topic that is gone
+_SELDOM = 100  # times as long as a sample took, until one is taken again for its age alone
 _MAX_AGE_OF_HEAVY_S = 5  # where records that became heavier by that factor would change the packing
 _HEAVIEST = 1 << 20  # a record can hardly weigh more: brokers take batches of 1 MiB at most (message.max.bytes)
 
@@ -60,6 +64,7 @@ class RecordWeights:
         self._isolation_level = isolation_level
         self._clock = clock
         self._sampled_at = -math.inf
+        self._took_s = 0.0
         self._weights: dict[TopicPartition, float] = {}
         self._answered_at: dict[TopicPartition, float] = {}
         self._asked_at: dict[str, float] = {}  # by topic
@@ -75,9 +80,9 @@ class RecordWeights:
         sizes = {tp: until - begin[tp] for tp, until in end.items() if until > begin.get(tp, until)}
         weights = self._estimates(sizes)
         unknown = not sizes.keys() <= self._weights.keys()
-        old = self._clock() - self._sampled_at >= _MAX_AGE_S
-        if sizes and (unknown or old or _MARGIN * sum(sizes[tp] * weights[tp] for tp in sizes) >= limit_bytes):
-            return self._asked_again({tp: begin[tp] for tp in sizes}, limit_bytes)
+        wanted = self._older_than(_MAX_AGE_S) or (unknown and self._older_than(0))
+        if sizes and (wanted or not _light(sizes, weights, limit_bytes)):
+            return self._asked_again(begin, sizes, limit_bytes)
         return weights
 
     def estimate(self, ranges: Sequence[OffsetRange], enough_bytes: int) -> Mapping[TopicPartition, float]:
@@ -90,19 +95,26 @@ class RecordWeights:
         if sum(sizes.values()) * _HEAVIEST < enough_bytes:
             return {}
         weights = self._estimates(sizes)
-        near = _MARGIN * sum(sizes[tp] * weights[tp] for tp in sizes) >= enough_bytes
-        old = self._clock() - self._sampled_at >= (_MAX_AGE_OF_HEAVY_S if near else _MAX_AGE_S)
-        if old or not {tp.topic for tp in sizes} <= self._asked_at.keys():
+        light = _light(sizes, weights, enough_bytes)
+        unknown = not {tp.topic for tp in sizes} <= self._asked_at.keys()
+        if self._older_than(_MAX_AGE_S if light else _MAX_AGE_OF_HEAVY_S) or (unknown and self._older_than(0)):
             begin = {one.topic_partition: one.start_offset for one in reversed(ranges)}
-            weights = self._asked_again(begin, enough_bytes)
+            weights = self._asked_again(begin, sizes, enough_bytes)
         return weights
 
-    def _asked_again(self, begin: Mapping[TopicPartition, int], limit_bytes: int) -> dict[TopicPartition, float]:
+    def _older_than(self, age_s: float) -> bool:
+        """Whether the last sample is, and so long ago that one more costs a percent of the time since."""
+        return self._clock() - self._sampled_at >= max(age_s, _SELDOM * self._took_s)
+
+    def _asked_again(
+        self, begin: Mapping[TopicPartition, int], sizes: Mapping[TopicPartition, int], limit_bytes: int
+    ) -> dict[TopicPartition, float]:
         try:
-            self._sample(begin, limit_bytes)
+            self._sample({tp: begin[tp] for tp in sizes}, sizes, limit_bytes)
         except KafkaSourceError as error:
             log.debug("records could not be weighed: %s", error)
-        return self._estimates(begin)
+        self._took_s = self._clock() - self._sampled_at
+        return self._estimates(sizes)
 
     def _estimates(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, float]:
         wanted = list(partitions)
@@ -115,16 +127,19 @@ class RecordWeights:
         otherwise = fmean(means.values()) if means else UNKNOWN_WEIGHT
         return {tp: self._weights.get(tp, means.get(tp.topic, otherwise)) for tp in wanted}
 
-    def _sample(self, begin: Mapping[TopicPartition, int], limit_bytes: int) -> None:
+    def _sample(
+        self, begin: Mapping[TopicPartition, int], sizes: Mapping[TopicPartition, int], limit_bytes: int
+    ) -> None:
         """Take a sample. Partitions that have waited longest come first in a request, because a record batch that is
         larger than its partition's part of the sample comes only if its partition is the first. Partitions of which
-        nothing is known after that get a request of their own.
+        nothing is known after that get a request of their own, unless others of their topic show that the limit is far.
         """
         self._sampled_at = self._clock()
         self._forget()
         chosen = sorted(begin, key=lambda tp: (self._answered_at.get(tp, -math.inf), tp))[:SAMPLE_PARTITIONS]
         self._asked_at.update((tp.topic, self._sampled_at) for tp in chosen)
-        each = max(min(SAMPLE_BYTES // len(chosen), _MOST_SAMPLE_BYTES, limit_bytes), _LEAST_SAMPLE_BYTES)
+        most = min(SAMPLE_BYTES, limit_bytes // _SHARE_OF_LIMIT) // len(chosen)
+        each = max(min(most, _MOST_SAMPLE_BYTES), _LEAST_SAMPLE_BYTES)
         by_leader: dict[int, list[TopicPartition]] = {}
         for tp in chosen:
             leader = self._cluster.metadata.leader_id(tp)
@@ -132,9 +147,11 @@ class RecordWeights:
                 by_leader.setdefault(leader, []).append(tp)
         too_large = self._learn(list(by_leader.items()), begin, each)
         leaders = {tp: leader for leader, led in by_leader.items() for tp in led}
-        alone = [(leaders[tp], [tp]) for tp in too_large if tp not in self._weights][:_MOST_ALONE]
+        enough = _light(sizes, self._estimates(sizes), limit_bytes)
+        topics = {tp.topic for tp in self._weights} if enough else set()
+        alone = [(leaders[tp], [tp]) for tp in too_large if tp not in self._weights and tp.topic not in topics]
         if alone:
-            self._learn(alone, begin, _LEAST_SAMPLE_BYTES)
+            self._learn(alone[:_MOST_ALONE], begin, _LEAST_SAMPLE_BYTES)
 
     def _forget(self) -> None:
         """Topics come and go under a pattern."""
@@ -208,6 +225,11 @@ def _request(
         max_bytes=each * len(partitions),
         isolation_level=isolation_level,
     )
+
+
+def _light(sizes: Mapping[TopicPartition, int], weights: Mapping[TopicPartition, float], limit_bytes: int) -> bool:
+    """Whether so many offsets stay below the limit even where records are heavier than they are known to be."""
+    return _MARGIN * sum(size * weights[tp] for tp, size in sizes.items()) < limit_bytes
 
 
 def _sizes(ranges: Iterable[OffsetRange]) -> dict[TopicPartition, int]:

@@ -77,6 +77,13 @@ def test_batches_that_go_backwards_are_not_followed():
 # Questions.
 
 
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
 class Leaders:
     """Two leaders (by the partition's parity) whose partitions answer what `records` has for them."""
 
@@ -85,6 +92,7 @@ class Leaders:
         self.records = records  # by partition: bytes, or an error code
         self.requests = []
         self.failing = None
+        self.takes_s, self.clock = 0.0, Clock()
         self.metadata = SimpleNamespace(
             leader_id=lambda tp: None if tp.partition == 99 else tp.partition % 2,
             topic_id=lambda topic: uuid.uuid5(uuid.NAMESPACE_DNS, topic),
@@ -97,7 +105,7 @@ class Leaders:
         return SimpleNamespace(node_id=node, result=lambda: self._answer(body))
 
     def wait(self, *pendings):
-        pass
+        self.clock.now += self.takes_s
 
     def _answer(self, body):
         if self.failing:
@@ -120,30 +128,23 @@ class Leaders:
         return rows
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 def weights_of(records):
-    leaders, clock = Leaders(records), Clock()
-    return RecordWeights(leaders, IsolationLevel.READ_COMMITTED, clock), leaders, clock
+    leaders = Leaders(records)
+    return RecordWeights(leaders, IsolationLevel.READ_COMMITTED, leaders.clock), leaders, leaders.clock
 
 
 def test_each_leader_gets_one_request_that_waits_for_nothing():
     weights, leaders, _ = weights_of({0: batch(0, 10, 1000), 1: batch(5, 10, 100), 2: batch(0, 1, 777)})
     partitions = [TP("t", number) for number in range(4)]
     begin = {TP("t", 0): 0, TP("t", 1): 5, TP("t", 2): 0, TP("t", 3): 9}
-    found = weights.weigh(begin, {**dict.fromkeys(partitions, 100), TP("t", 3): 9}, MIB)
+    found = weights.weigh(begin, {**dict.fromkeys(partitions, 100), TP("t", 3): 9}, 100 * MIB)
     assert found == {TP("t", 0): 100, TP("t", 1): 10, TP("t", 2): 777}  # 3 has nothing
     assert sorted(node for node, _ in leaders.requests) == [0, 1]
     for _, body in leaders.requests:
         assert (body["max_wait_ms"], body["isolation_level"]) == (0, 1)
         assert body["max_bytes"] <= SAMPLE_BYTES
     assert leaders.requests[1][1]["topics"][0]["partitions"] == [
-        {"partition": 1, "current_leader_epoch": 7, "fetch_offset": 5, "partition_max_bytes": 256 << 10}
+        {"partition": 1, "current_leader_epoch": 7, "fetch_offset": 5, "partition_max_bytes": 64 << 10}
     ]
 
 
@@ -209,6 +210,37 @@ def test_a_partition_whose_first_batch_did_not_fit_is_asked_alone_then_named_fir
     clock.now += 1
     weights.weigh(begin, dict.fromkeys(begin, 10**6), 1)
     assert leaders.asked() == [2, 0, 4]
+
+
+def test_a_partition_is_not_asked_alone_where_its_topic_is_known_and_the_limit_far():
+    weights, leaders, _ = weights_of({0: batch(0, 1, 100), 2: b""})
+    begin = {TP("t", number): 0 for number in (0, 2)}
+    assert weights.weigh(begin, dict.fromkeys(begin, 1000), MIB << 3)[TP("t", 2)] == 100
+    assert leaders.asked() == [0, 2]
+    begin = {TP("u", 2): 0}  # of another topic: what the first one weighs says little
+    weights.weigh(begin, dict.fromkeys(begin, 1000), MIB << 3)
+    assert leaders.asked() == [2, 2]
+
+
+def test_a_sample_is_a_small_part_of_the_limit():
+    weights, leaders, _ = weights_of({0: batch(0, 10, 1000)})
+    weights.weigh({T0: 0}, {T0: 10**6}, 256 << 10)
+    assert [body["max_bytes"] for _, body in leaders.requests] == [32 << 10]
+
+
+def test_over_a_slow_line_what_is_old_or_missing_is_asked_for_seldom():
+    """A first batch of 1 MB over 2 Mbit/s takes 4 s; then the known weights, or the mean, are good for 400."""
+    weights, leaders, clock = weights_of({0: batch(0, 10, 1000)})
+    leaders.takes_s = 4.0
+    seen = []
+    for _ in range(100):
+        weights.weigh({T0: 0, T1: 0}, {T0: 10, T1: 10}, 100 * MIB)  # nothing comes of T1
+        weights.estimate(ranges(40_000), 32 * MIB)
+        seen += leaders.asked()
+        clock.now += 10
+    assert seen.count(0) == 3  # at 0, 404 and 808 s
+    assert weights.weigh({T0: 0}, {T0: 10**6}, MIB) == {T0: 100}
+    assert leaders.asked() == [0]  # where the limit is near, what is known has to be right
 
 
 def test_a_failed_sample_leaves_what_was_known_and_fails_nothing():
