@@ -49,6 +49,8 @@ cdef enum:
     ITEMS = 35
     STEP = 36
     ITEMS_END = 37
+    CALL = 38
+    RETURN = 39
 
 cdef enum:
     NOTHING = 0
@@ -76,6 +78,7 @@ cdef enum:
     BAD_TAG = 15
     BAD_GROUP = 16
     MISSING = 17
+    RECURSION = 18
 
 cdef enum:
     KIND = 0
@@ -224,7 +227,7 @@ cdef class Decoding:
     cdef list _views
     cdef readonly Py_ssize_t columns, row, bad, wanted_column
     cdef readonly long long wanted
-    cdef Py_ssize_t _base, _pc, _pos, _index, _depth, _limit
+    cdef Py_ssize_t _base, _pc, _pos, _index, _depth, _limit, _most_frames
     cdef int[::1] _groups
     cdef int _failure, _group
     cdef bint _paused, _unnamed

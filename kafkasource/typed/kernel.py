@@ -47,6 +47,7 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
         BLOCK,
         BOOLEAN,
         BYTES,
+        CALL,
         CONST,
         CONST_BYTES,
         COPY4,
@@ -73,6 +74,8 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
         NULLS,
         NUMBER,
         OPTIONAL,
+        RECURSION,
+        RETURN,
         SKIP,
         SKIP_BLOCK,
         SKIP_LIST,
@@ -570,6 +573,7 @@ class Decoding:
             self._cells = cython.address(self._table[0, 0])
         self._views: list[Any] = [None] * (8 * self.columns)  # keeps them alive, and is where the interpreted one looks
         self._stack = memoryview(bytearray(8 * 4 * (depth + 1))).cast("q", (depth + 1, 4))
+        self._most_frames = depth + 1
         self._groups = memoryview(bytearray(4 * 100)).cast("i")
         for column in range(self.columns):
             kind, width, level, last = columns[column]
@@ -1017,6 +1021,15 @@ class Decoding:
                 self._stack[depth - 1, LEFT] -= 1
                 if self._stack[depth - 1, LEFT] > 0:
                     pc += 3
+            elif op == CALL:
+                if depth + code[pc + 2] > self._most_frames:
+                    return self._failed(RECURSION, pc)
+                self._stack[depth, PARENT] = pc + 3
+                depth += 1
+                pc = code[pc + 1]
+            elif op == RETURN:
+                depth -= 1
+                pc = self._stack[depth, PARENT]
             elif op == CONST:
                 self._store_constant(code[pc + 1], index, code[pc + 2])
                 pc += 3

@@ -47,6 +47,9 @@ SKIP_LIST = 30
 SKIP_BLOCK = 31  # least bytes of an item, pc behind the list
 SKIP_NEXT = 32  # pc of the SKIP_BLOCK
 
+CALL = 38  # pc of a routine, its frames: skips a record that contains itself, and comes back
+RETURN = 39
+
 # Defaults of fields that the writer lacks.
 CONST = 33  # c, where in the constants its bytes are
 CONST_BYTES = 34  # c, where, size
@@ -75,6 +78,7 @@ UNKNOWN_SYMBOL = 14
 BAD_TAG = 15
 BAD_GROUP = 16
 MISSING = 17
+RECURSION = 18
 
 ERRORS = {
     CUT: "the bytes end within the value",
@@ -94,4 +98,5 @@ ERRORS = {
     BAD_TAG: "a field has a number or a wire type that Protobuf does not have",
     BAD_GROUP: "a group ends where none of its number has begun, or too many are within each other",
     MISSING: "a required field is missing",
+    RECURSION: "records stand within themselves too deeply",
 }

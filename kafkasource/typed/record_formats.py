@@ -63,7 +63,7 @@ class AvroFormat:
         self.batches = self._decoder.batches
 
     def program(self, writer: RegisteredSchema, message: MessageIndex | None) -> int:
-        return self._decoder.add(parse_schema(writer.text, writer.texts_by_name))
+        return self._decoder.add(parse_schema(writer.text, writer.texts_by_name, defaults=False))
 
 
 class ProtobufFormat:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from kafkasource.errors import SchemaError
 from kafkasource.typed.avro.decode import AvroDecoder
 from kafkasource.typed.avro.parse import parse_schema
-from kafkasource.typed.avro.schema import Array, Map, Record, Schema, Union, short
+from kafkasource.typed.avro.schema import Record, Schema, Union, records_of, short
 from kafkasource.typed.decode import NOT_DECODED, Decoded, Fault, view_of
 from kafkasource.typed.protobuf.decode import ProtobufDecoder
 from kafkasource.typed.protobuf.message_index import MessageIndex
@@ -31,7 +31,7 @@ _NOT_NAMED = "NotInRecordTypes"
 def named_record(schema: RegisteredSchema, name: str) -> str | None:
     """The full name of the record or message that a schema has under a name; None: it has none. Raises SchemaError."""
     if schema.kind == AVRO:
-        found = _record(parse_schema(schema.text, schema.texts_by_name), name)
+        found = _record(parse_schema(schema.text, schema.texts_by_name, defaults=False), name)
         return None if found is None else found.name
     read = read_schema(schema.text, schema.texts_by_name)
     names = [each for each in read.messages if each == name] or [
@@ -44,7 +44,7 @@ def only_record(schema: RegisteredSchema) -> str:
     """The full name of the one record that a schema is, or the one message that it declares. Raises SchemaError."""
     if schema.kind != AVRO:
         return only_message(read_schema(schema.text, schema.texts_by_name)).full_name
-    found = parse_schema(schema.text, schema.texts_by_name)
+    found = parse_schema(schema.text, schema.texts_by_name, defaults=False)
     if not isinstance(found, Record):
         raise SchemaError("$: the schema is no record")
     return found.name
@@ -59,17 +59,7 @@ def column_names(full_names: Sequence[str]) -> list[str]:
 
 def _record(schema: Schema, name: str) -> Record | None:
     """By its full name, or by its last part where one record has that."""
-    found: dict[str, Record] = {}
-    waiting: list[Schema] = [schema]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, Record) and each.name not in found:
-            found[each.name] = each
-            waiting += [field.schema for field in each.fields]
-        elif isinstance(each, Union):
-            waiting += each.branches
-        elif isinstance(each, (Array, Map)):
-            waiting.append(each.items if isinstance(each, Array) else each.values)
+    found = records_of(schema)
     if name in found:
         return found[name]
     lasts = [each for each in found.values() if short(each.name) == name]
@@ -99,14 +89,15 @@ class AvroTypes:
         self.type = pa.struct([pa.field(name, each.type) for name, each in zip(names, members, strict=True)])
 
     def program(self, writer: RegisteredSchema, message: MessageIndex | None) -> int:
-        schema = parse_schema(writer.text, writer.texts_by_name)
+        schema = parse_schema(writer.text, writer.texts_by_name, defaults=False)
+        records = records_of(schema)
         branches = schema.branches if isinstance(schema, Union) else (schema,)
         if not any(isinstance(each, Record) and each.name in self._known for each in branches):
             shown = schema.name if isinstance(schema, Record) else "no record"
             raise _not_named(shown, self._names)
         if isinstance(schema, Union):
             schema = Union(tuple(self._named_or_unreadable(each) for each in branches))
-        return self._decoder.add(schema)
+        return self._decoder.add(schema, records)
 
     def _named_or_unreadable(self, branch: Schema) -> Schema:
         """Resolution compares the last parts of names, too: what is not named must not pass for what is."""

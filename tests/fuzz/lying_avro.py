@@ -26,6 +26,7 @@ LOGICAL = (
     {"type": "long", "logicalType": "timestamp-millis"},
     {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 3},
 )
+AGAIN = "again"  # the field in which a record contains itself
 LONGS = (0, 1, -1, 2, 63, 64, 127, 128, 1 << 31, -(1 << 31), (1 << 63) - 1, -(1 << 63), 1 << 40, -(1 << 40))
 
 
@@ -38,11 +39,12 @@ def zigzag(number: int) -> bytes:
 
 
 class Schemas:
-    """Random schemas; each name is new."""
+    """Random schemas; each name is new. Of some, records contain themselves, which no reader has."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._names = 0
+        self.recursive = rng.random() < 0.3
 
     def any(self, depth: int) -> Any:
         kind = self._rng.choice(("leaf", "leaf", "record", "array", "map", "optional", "union", "enum", "fixed"))
@@ -71,7 +73,23 @@ class Schemas:
             node["fields"] = [
                 {"name": f"f{i}", "type": self.any(max(depth - 1, 0))} for i in range(self._rng.randrange(4))
             ]
+            if self.recursive and self._rng.random() < 0.5:
+                again = ["null", node["name"]]
+                many = {"type": self._rng.choice(("array", "map")), "items": again, "values": again}
+                at = self._rng.randrange(len(node["fields"]) + 1)
+                node["fields"].insert(at, {"name": AGAIN, "type": self._rng.choice((again, many))})
         return node
+
+    def readable(self, node: Any) -> Any:
+        """Without records within themselves."""
+        if isinstance(node, list):
+            return list(map(self.readable, node))
+        if isinstance(node, str):
+            return node
+        kept = [field for field in node.get("fields", ()) if field["name"] != AGAIN]
+        within = {name: self.readable(node[name]) for name in ("items", "values") if name in node}
+        fields = [field | {"type": self.readable(field["type"])} for field in kept]
+        return {**node, **within, **({"fields": fields} if "fields" in node else {})}
 
     def changed(self, node: Any) -> Any:
         """A reader's schema for what the other has written; not always one that can read it."""
@@ -94,31 +112,35 @@ class Schemas:
         return changed
 
 
-def record(rng: random.Random, node: Any) -> bytes:
-    """Right bytes of the schema."""
+def record(rng: random.Random, node: Any, around: dict[str, Any] | None = None) -> bytes:
+    """Right bytes of the schema. `around`: records that stand around it, by their names."""
+    around = around or {}
+    if isinstance(node, str) and node in around:
+        node = around[node]
     if isinstance(node, list):
-        branch = rng.randrange(len(node))
-        return zigzag(branch) + record(rng, node[branch])
+        branch = rng.randrange(len(node)) if rng.random() < 0.8 or node[0] != "null" else 0
+        return zigzag(branch) + record(rng, node[branch], around)
     kind = node if isinstance(node, str) else node["type"]
     if kind in ("array", "map"):
         blocks = []
         for _ in range(rng.choice((0, 1, 1, 2))):
-            items = [_item(rng, node) for _ in range(rng.randrange(1, 4))]
+            items = [_item(rng, node, around) for _ in range(rng.randrange(1, 4))]
             whole = b"".join(items)
             sized = rng.random() < 0.3
             blocks.append((zigzag(-len(items)) + zigzag(len(whole)) if sized else zigzag(len(items))) + whole)
         return b"".join(blocks) + b"\0"
     if kind == "record":
-        return b"".join(record(rng, field["type"]) for field in node["fields"])
+        around = {**around, node["name"]: node}
+        return b"".join(record(rng, field["type"], around) for field in node["fields"])
     if kind == "enum":
         return zigzag(rng.randrange(len(node["symbols"])))
     return rng.randbytes(node["size"]) if kind == "fixed" else _leaf(rng, kind, node)
 
 
-def _item(rng: random.Random, node: Any) -> bytes:
+def _item(rng: random.Random, node: Any, around: dict[str, Any]) -> bytes:
     if node["type"] == "array":
-        return record(rng, node["items"])
-    return _leaf(rng, "string", "string") + record(rng, node["values"])
+        return record(rng, node["items"], around)
+    return _leaf(rng, "string", "string") + record(rng, node["values"], around)
 
 
 def _leaf(rng: random.Random, kind: str, node: Any) -> bytes:
@@ -151,7 +173,8 @@ def wrong_column(rng: random.Random) -> tuple[Any, Any, list[bytes], int]:
     """(writer's schema, reader's, records, the one that is not right)."""
     schemas = Schemas(rng)
     writer = schemas.any(rng.randrange(1, 5))
-    reader = schemas.changed(writer) if rng.random() < 0.5 else writer
+    readable = schemas.readable(writer) if schemas.recursive else writer
+    reader = schemas.changed(readable) if rng.random() < 0.5 else readable
     column = [record(rng, writer) for _ in range(rng.randrange(2, 6))]
     wrong = rng.randrange(len(column))
     column[wrong] = lie(rng, column[wrong], column[0])

@@ -9,6 +9,7 @@ import pytest
 from kafkasource.errors import SchemaError
 from kafkasource.typed.avro.parse import MOST_DEPTH, parse_schema
 from kafkasource.typed.avro.schema import (
+    Again,
     Array,
     Branch,
     Default,
@@ -20,6 +21,7 @@ from kafkasource.typed.avro.schema import (
     Primitive,
     Record,
     Union,
+    records_of,
 )
 
 
@@ -135,7 +137,6 @@ def test_a_default_is_the_value_that_it_stands_for(schema, given, value):
         (record(field("a", ["int", "int"])), "$.a(1):", "twice"),
         (record(field("a", "int"), field("a", "int")), "$.a:", "two fields"),
         (record(field("1a", "int")), "$: field 0:", "no name"),
-        (record(field("a", "R")), "$.a:", "R contains itself"),
         (record(field("a", {"type": "enum", "name": "R", "symbols": ["A"]})), "$.a:", "R is defined twice"),
         ({"type": "enum", "name": "E", "symbols": ["A", "A"]}, "$:", "twice"),
         ({"type": "enum", "name": "E", "symbols": ["A"], "default": "B"}, "$:", "none of its symbols"),
@@ -151,10 +152,19 @@ def test_what_is_wrong_is_said_with_its_place(node, place, words):
     assert words in str(caught.value)
 
 
-def test_a_reference_that_refers_to_itself_is_named():
+def test_a_record_within_itself_is_there_again_also_over_references():
     references = {"A": record(field("b", "B"), name="A"), "B": record(field("a", ["null", "A"]), name="B")}
-    with pytest.raises(SchemaError, match="A contains itself"):
-        parsed("A", references)
+    records = records_of(parsed("A", references))
+    assert set(records) == {"A", "B"}
+    assert records["B"].fields[0].schema == Union((Primitive("null"), Again("A")))
+    with pytest.raises(SchemaError, match="A is not defined by the reference of this name"):
+        parsed("A", {"A": {"type": "array", "items": "A"}})
+
+
+def test_a_default_that_its_field_cannot_have_is_none_where_nobody_uses_it():
+    text = json.dumps(record(field("a", "int", default="x"), field("b", "int", default=7)))
+    found = records_of(parse_schema(text, defaults=False))["R"]
+    assert [each.default for each in found.fields] == [None, Default(7)]
 
 
 def test_the_type_of_a_reference_is_found_whatever_the_references_name_is():

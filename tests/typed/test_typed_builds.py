@@ -28,7 +28,7 @@ def test_the_interpreted_kernel_passes_the_same_tests():
     suites = [
         str(HERE / name)
         for name in (
-            *("test_avro_columns.py", "test_decode_as_fastavro.py"),
+            *("test_avro_columns.py", "test_decode_as_fastavro.py", "test_recursive_writers.py"),
             *("test_protobuf_columns.py", "test_decode_as_protobuf.py"),
             *("test_avro_encode.py", "test_encode_as_avro.py"),
             *("test_protobuf_encode.py", "test_encode_as_protobuf.py", "test_json_encode.py"),

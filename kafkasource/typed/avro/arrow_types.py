@@ -21,7 +21,19 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from kafkasource.errors import SchemaError
-from kafkasource.typed.avro.schema import Array, Enum, Fixed, Map, Record, Schema, Union, is_null, kind_of
+from kafkasource.typed.avro.schema import (
+    Again,
+    Array,
+    Enum,
+    Fixed,
+    Map,
+    Record,
+    Schema,
+    Union,
+    contains_itself,
+    is_null,
+    kind_of,
+)
 
 MOST_PRECISION = 38  # of Arrow's decimal128, and of Spark
 NUMBERS = (({"int", "long"}, "long"), ({"float", "double"}, "double"))  # unions that are one number
@@ -59,6 +71,8 @@ def arrow_type(schema: Schema, place: str = "$") -> pa.DataType:
         return _union_type(schema, place)
     if isinstance(schema, Enum):
         return pa.string()
+    if isinstance(schema, Again):
+        raise contains_itself(schema, place)
     if schema.logical is not None and schema.logical.precision:
         if schema.logical.precision > MOST_PRECISION:
             raise SchemaError(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kafkasource.typed.avro.columns import AvroLayout
 from kafkasource.typed.avro.programs import Programs
-from kafkasource.typed.avro.schema import Schema
+from kafkasource.typed.avro.schema import Record, Schema
 from kafkasource.typed.decode import Decoder
 
 
@@ -21,6 +21,9 @@ class AvroDecoder(Decoder):
         for writer in writers:
             self.add(writer)
 
-    def add(self, writer: Schema) -> int:
-        """The number of the writer's program. SchemaError with the place where the reader cannot read it."""
-        return self._writers.add(writer)
+    def add(self, writer: Schema, records: Mapping[str, Record] | None = None) -> int:
+        """The number of the writer's program. SchemaError with the place where the reader cannot read it.
+
+        `records`: as `Programs.add` takes them.
+        """
+        return self._writers.add(writer, records)

@@ -25,6 +25,7 @@ import pyarrow.types as types
 from kafkasource.errors import SchemaError
 from kafkasource.typed.avro.arrow_types import members, number_of
 from kafkasource.typed.avro.schema import (
+    Again,
     Array,
     Enum,
     Field,
@@ -37,6 +38,7 @@ from kafkasource.typed.avro.schema import (
     describe,
     is_null,
     kind_of,
+    records_of,
 )
 from kafkasource.typed.avro.values import long_bytes, value_bytes
 from kafkasource.typed.encoding import opcodes as op
@@ -67,14 +69,15 @@ class AvroEncoder(ColumnEncoder):
 
     def __init__(self, kind: pa.DataType, writer: Schema, prefix: bytes = b"") -> None:
         """`prefix`: in front of each record. SchemaError with the place where the schema does not take the type."""
-        compiler = _Compiler(prefix)
+        compiler = _Compiler(writer, prefix)
         compiler.write(plain_type(kind), False, writer, 0, "$")
         compiler.program.emit(op.END)
         super().__init__(compiler.program, compiler.may_fail)
 
 
 class _Compiler:
-    def __init__(self, prefix: bytes) -> None:
+    def __init__(self, writer: Schema, prefix: bytes) -> None:
+        self._records = records_of(writer)
         self.program = Program()
         self.may_fail: list[str] = []
         self._depth = 0
@@ -154,6 +157,8 @@ class _Compiler:
     def _value(self, kind: pa.DataType, schema: Schema, column: int, place: str) -> None:
         """A value that is not null, of a schema that is no union."""
         self.program.at(place)
+        if isinstance(schema, Again):
+            schema = self._records[schema.name]  # as deep as the column is
         if isinstance(schema, Record) and types.is_struct(kind):
             self._record(kind, schema, column, place)
         elif isinstance(schema, Array) and types.is_list(kind):

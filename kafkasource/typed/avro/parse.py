@@ -1,9 +1,8 @@
 """Avro schema text (JSON) to values: names and namespaces, references to other texts, defaults, logical types.
 
 What a text can cost is bounded: its length, its depth, and the number of types when every name is replaced by what it
-stands for (a short text can stand for 2^n of them). A type that contains itself is refused, because Arrow and Spark
-have no column for it. An error begins with the place: `$` is the schema, `.name` a field, `[]` the items of an array,
-`{}` the values of a map, `(1)` the second branch of a union.
+stands for (a short text can stand for 2^n of them). An error begins with the place: `$` is the schema, `.name` a field,
+`[]` the items of an array, `{}` the values of a map, `(1)` the second branch of a union.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from kafkasource.errors import SchemaError
 from kafkasource.typed.avro.defaults import default_value
 from kafkasource.typed.avro.schema import (
     PRIMITIVES,
+    Again,
     Array,
     Default,
     Enum,
@@ -50,13 +50,14 @@ _LOGICAL = {
 _FIXED_LOGICAL = {"uuid": 16, "duration": 12}  # and its size
 
 
-def parse_schema(text: str, references: Mapping[str, str] | None = None) -> Schema:
+def parse_schema(text: str, references: Mapping[str, str] | None = None, *, defaults: bool = True) -> Schema:
     """The schema of a text.
 
     `references`: texts of other schemas, each by the full name of the type that it defines, or behind those that it
-    uses: then a name may be any, as for Confluent's clients.
+    uses: then a name may be any, as for Confluent's clients. `defaults`: an error where a field's default is no value
+    of the field. Without it, such a default counts as none: nobody uses those of the schema that data was written by.
     """
-    parser = _Parser(references or {})
+    parser = _Parser(references or {}, defaults)
     for name in parser.references:
         parser.load(name, "$", 0)
     return parser.parse(_json(text, "$"), "", "$", 0)
@@ -80,13 +81,15 @@ def _no_constant(word: str) -> Any:
 class _Parser:
     """What is known of names while texts are read."""
 
-    def __init__(self, references: Mapping[str, str]) -> None:
+    def __init__(self, references: Mapping[str, str], defaults: bool) -> None:
         self.references = references
+        self._check_defaults = defaults
         self._loaded: set[str] = set()
         self._named: dict[str, Named] = {}
         self._types_in: dict[str, int] = {}  # how many types a name stands for
         self._depth_of: dict[str, int] = {}
-        self._open: list[str] = []  # records whose fields, and references whose texts are being read
+        self._open_records: list[str] = []  # whose fields are being read
+        self._open_references: list[str] = []  # whose texts are being read
         self._types = 0  # in what has been read, names replaced
 
     def load(self, name: str, place: str, depth: int) -> None:
@@ -95,9 +98,9 @@ class _Parser:
             return
         self._loaded.add(name)
         before, self._types = self._types, 0
-        self._open.append(name)
+        self._open_references.append(name)
         self.parse(_json(self.references[name], f"{place}<{name}>"), "", f"{place}<{name}>", depth)
-        self._open.remove(name)
+        self._open_references.remove(name)
         self._types = before
 
     def parse(self, node: Any, namespace: str, place: str, depth: int) -> Schema:
@@ -130,11 +133,11 @@ class _Parser:
             if name in self._named:
                 self._count(self._types_in[name], place)
                 return self._named[name]
-            if name in self._open:
-                raise SchemaError(
-                    f"{place}: {name} contains itself; a recursive schema has no columns. Give a reader schema "
-                    "without this field"
-                )
+            if name in self._open_records:
+                self._count(1, place)
+                return Again(name)
+            if name in self._open_references:
+                raise SchemaError(f"{place}: {name} is not defined by the reference of this name, which uses it")
             if name in self.references and name not in self._loaded:
                 self.load(name, place, depth)
                 return self._by_name(name, "", place, depth)
@@ -147,7 +150,7 @@ class _Parser:
             branch = self.parse(item, namespace, f"{place}({index})", depth + 1)
             if isinstance(branch, Union):
                 raise SchemaError(f"{place}({index}): a union directly within a union")
-            name = branch.name if isinstance(branch, (Record, Enum, Fixed)) else kind_of(branch)
+            name = branch.name if isinstance(branch, (Record, Again, Enum, Fixed)) else kind_of(branch)
             if name in seen:
                 raise SchemaError(f"{place}({index}): the union has {name!r} twice")
             seen.add(name)
@@ -174,7 +177,7 @@ class _Parser:
 
     def _define(self, node: dict[str, Any], kind: str, namespace: str, place: str, depth: int) -> Named:
         name = _full_name(node, namespace, place)
-        if name in self._named or (name in self._open and name not in self.references):
+        if name in self._named or name in self._open_records:
             raise SchemaError(f"{place}: {name} is defined twice")
         inner = name.rpartition(".")[0]
         aliases = tuple(alias if "." in alias or not inner else f"{inner}.{alias}" for alias in _aliases(node, place))
@@ -188,9 +191,9 @@ class _Parser:
                 raise SchemaError(f"{place}: the size of {name} is {_shown(size)}, not a number of bytes")
             defined = Fixed(name, size, aliases, _logical(node, "fixed", size))
         else:
-            self._open.append(name)
+            self._open_records.append(name)
             defined = Record(name, self._fields(node, inner, place, depth), aliases)
-            self._open.remove(name)
+            self._open_records.remove(name)
         self._named[name] = defined
         self._depth_of[name] = 1 + max((self._depth(child) for _, child in children(defined)), default=0)
         if self._depth_of[name] > MOST_DEPTH:
@@ -217,9 +220,18 @@ class _Parser:
             if name in fields:
                 raise SchemaError(f"{here}: the record has two fields of this name")
             schema = self.parse(_member(item, "type", here), namespace, here, depth + 1)
-            default = Default(default_value(schema, item["default"], here)) if "default" in item else None
-            fields[name] = Field(name, schema, tuple(_aliases(item, here)), default)
+            fields[name] = Field(name, schema, tuple(_aliases(item, here)), self._default(item, schema, here))
         return tuple(fields.values())
+
+    def _default(self, field: dict[str, Any], schema: Schema, place: str) -> Default | None:
+        if "default" not in field:
+            return None
+        try:
+            return Default(default_value(schema, field["default"], place))
+        except SchemaError:
+            if self._check_defaults:
+                raise
+            return None
 
 
 def _too_deep(place: str) -> SchemaError:

@@ -1,7 +1,8 @@
 """Compiles (writer, reader) pairs into the kernel's programs (`kafkasource.typed.opcodes`).
 
-A program reads the writer's bytes in the writer's order. It has no calls: a type that is used twice is there twice, and
-the number of words is bounded, because schemas can stand for more than their text shows (as can a default of lists).
+A program reads the writer's bytes in the writer's order. A type that is used twice is there twice, and the number of
+words is bounded, because schemas can stand for more than their text shows (as can a default of lists). A record within
+itself goes as deep as the reader does; what is beyond is skipped by a routine, which calls itself.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from kafkasource.typed import opcodes as op
 from kafkasource.typed.avro.columns import AvroLayout, Node
 from kafkasource.typed.avro.resolution import branch_for, factor_between, least_bytes, matched_fields, reads
 from kafkasource.typed.avro.schema import (
+    Again,
     Array,
     Branch,
     Enum,
@@ -31,8 +33,10 @@ from kafkasource.typed.avro.schema import (
     Value,
     describe,
     is_null,
+    records_of,
 )
 
+MOST_CALLS = 1_000  # within each other
 MOST_WORDS = 1_000_000  # of one program, with what was thrown away on the way
 _FORMATS = {"int": "=i", "long": "=q", "float": "=f", "double": "=d"}
 _SKIPS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
@@ -49,7 +53,10 @@ class Programs:
         self.layout = layout
         self.code = array("i")
         self.entries = array("i")
-        self.depth = 0  # frames that a program needs
+        self.depth = 0  # frames that a program needs without its calls
+        self._call_frames = 0  # that a call needs, with the one for its return
+        self._calls: list[tuple[int, str, str]] = []  # CALLs of routines that are not there yet: record, place
+        self._records: Mapping[str, Record] = {}  # of the writer
         self.constants = bytearray()
         self._known: dict[bytes, int] = {}  # constants and where they are
         self._places: list[tuple[int, str]] = []  # from which pc on, the place in the schema
@@ -58,17 +65,22 @@ class Programs:
         self._emitted = 0
         self._image: tuple[memoryview, memoryview, memoryview, int] | None = None
 
-    def add(self, writer: Schema) -> int:
-        """Compile a writer's program; its number. SchemaError where the reader cannot read it."""
+    def add(self, writer: Schema, records: Mapping[str, Record] | None = None) -> int:
+        """Compile a writer's program; its number. SchemaError where the reader cannot read it.
+
+        `records`: what `Again` stands for, where the writer's own records do not say it.
+        """
         before = self._mark()
         start = len(self.code)
         self._emitted = 0
+        self._records = records_of(writer) if records is None else records
         try:
             root = self.layout.root
             if root.column == 0 and not root.branches and self.layout.columns[0].nullable:
                 self._emit(op.VALID, 0)
             self._read(writer, root, "$")
             self._emit(op.END)
+            self._add_routines()
         except SchemaError:
             self._back_to(before)
             raise
@@ -80,7 +92,8 @@ class Programs:
         """Of the programs that there are now."""
         if self._image is None:
             words = [memoryview(bytes(each)).cast("i") for each in (self.code, self.entries)]
-            self._image = (*words, memoryview(bytes(self.constants) or b"\0"), self.depth)  # type: ignore[assignment]
+            depth = self.depth + MOST_CALLS * self._call_frames
+            self._image = (*words, memoryview(bytes(self.constants) or b"\0"), depth)  # type: ignore[assignment]
         assert self._image is not None
         return kernel.Decoding(*self._image, columns)
 
@@ -95,6 +108,7 @@ class Programs:
     def _back_to(self, mark: tuple[int, int, int]) -> None:
         del self.code[mark[0] :]
         del self._places[mark[1] :]
+        self._calls = [call for call in self._calls if call[0] < mark[0]]
         self._frames = mark[2]
         self._skip_at = -1
 
@@ -127,6 +141,7 @@ class Programs:
     def _read(self, writer: Schema, node: Node, place: str) -> None:
         """A value into a node: with its branch, and whether it is null."""
         self._at(place)
+        writer = self._meant(writer)
         if isinstance(writer, Union):
             self._read_union(writer, node, place)
         elif node.branches:
@@ -144,7 +159,7 @@ class Programs:
     def _read_union(self, writer: Union, node: Node, place: str) -> None:
         if len(writer.branches) == 2 and self._is_optional(node) and sum(map(is_null, writer.branches)) == 1:
             null = 0 if is_null(writer.branches[0]) else 1
-            other = writer.branches[1 - null]
+            other = self._meant(writer.branches[1 - null])
             assert isinstance(node.schema, Union)
             index = branch_for(other, node.schema)
             branch = node.branches[index] if index is not None else None
@@ -198,6 +213,9 @@ class Programs:
                 self._emit(op.NULLS, member.last, column.last)
             if member.nullable:
                 self._emit(op.VALID, branch.column)
+
+    def _meant(self, schema: Schema) -> Schema:
+        return self._records[schema.name] if isinstance(schema, Again) else schema
 
     def _value(self, writer: Schema, node: Node, place: str) -> None:
         """A value that is there, of no union on either side."""
@@ -316,7 +334,9 @@ class Programs:
     # Values that the reader has no field for.
 
     def _skip(self, writer: Schema, place: str) -> None:
-        if isinstance(writer, Record):
+        if isinstance(writer, Again):
+            self._calls.append((self._emit(op.CALL, 0, 0), writer.name, place))
+        elif isinstance(writer, Record):
             for field in writer.fields:
                 self._skip(field.schema, place)
         elif isinstance(writer, Union):
@@ -333,6 +353,28 @@ class Programs:
             self._emit(op.SKIP_SIZED)
         else:
             self._emit(op.SKIP_VARINT)
+
+    def _add_routines(self) -> None:
+        """Behind the program, those that it calls and that they call."""
+        routines: dict[str, tuple[int, int]] = {}
+        for call, name, place in self._calls:  # grows meanwhile
+            if name not in routines:
+                routines[name] = self._routine(name, place)
+            self.code[call + 1 : call + 3] = array("i", routines[name])
+        self._calls = []
+
+    def _routine(self, name: str, place: str) -> tuple[int, int]:
+        """(the pc of code that skips a record, the frames that a call of it needs)."""
+        self._at(place)
+        pc, outside, self.depth = self._here(), self.depth, 0
+        try:
+            self._skip(self._records[name], place)
+            self._emit(op.RETURN)
+            frames = 1 + self.depth
+        finally:
+            self.depth = outside
+        self._call_frames = max(self._call_frames, frames)
+        return pc, frames
 
     def _skip_pair(self, writer: Map, place: str) -> None:
         self._emit(op.SKIP_SIZED)

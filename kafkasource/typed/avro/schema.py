@@ -1,7 +1,7 @@
 """Avro schemas as frozen values.
 
-Names are full names, `namespace.name`. A type that is used twice is the same object twice, so a schema is a graph
-without circles: recursive schemas are refused where text is read (`parse`).
+Names are full names, `namespace.name`. A type that is used twice is the same object twice, so a schema is a graph. It
+has no circles: a record within itself is there as `Again`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
+
+from kafkasource.errors import SchemaError
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
@@ -79,6 +81,13 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Again:
+    """A record within itself. It has no column, so a reader's schema is refused where it has one."""
+
+    name: str  # of the record
+
+
+@dataclass(frozen=True, slots=True)
 class Array:
     items: Schema
 
@@ -93,13 +102,15 @@ class Union:
     branches: tuple[Schema, ...]
 
 
-Schema: TypeAlias = "Primitive | Fixed | Enum | Record | Array | Map | Union"
+Schema: TypeAlias = "Primitive | Fixed | Enum | Record | Again | Array | Map | Union"
 Named: TypeAlias = "Fixed | Enum | Record"
 
 
 def kind_of(schema: Schema) -> str:
     """The type's word in Avro's JSON."""
-    return schema.kind if isinstance(schema, Primitive) else type(schema).__name__.lower()
+    if isinstance(schema, Primitive):
+        return schema.kind
+    return "record" if isinstance(schema, Again) else type(schema).__name__.lower()
 
 
 def short(name: str) -> str:
@@ -113,7 +124,7 @@ def is_null(schema: Schema) -> bool:
 
 def describe(schema: Schema) -> str:
     """A type in a message: `long`, `decimal(10, 2)`, `enum shop.Colour`."""
-    if isinstance(schema, (Fixed, Enum, Record)):
+    if isinstance(schema, (Fixed, Enum, Record, Again)):
         return f"{kind_of(schema)} {schema.name}"
     if isinstance(schema, Union):
         return f"[{', '.join(map(describe, schema.branches))}]"
@@ -135,3 +146,24 @@ def children(schema: Schema) -> Iterator[tuple[str, Schema]]:
     elif isinstance(schema, Union):
         for index, branch in enumerate(schema.branches):
             yield f"({index})", branch
+
+
+def records_of(schema: Schema) -> dict[str, Record]:
+    """All records of a schema, by their full names."""
+    found: dict[str, Record] = {}
+    waiting: list[Schema] = [schema]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Record):
+            if each.name in found:
+                continue
+            found[each.name] = each
+        waiting += [child for _, child in children(each)]
+    return found
+
+
+def contains_itself(again: Again, place: str) -> SchemaError:
+    return SchemaError(
+        f"{place}: {again.name} contains itself; a recursive schema has no columns. Give a reader schema without this "
+        "field"
+    )
