@@ -215,6 +215,10 @@ class SchemaNotFound(RegistryError):
     """The registry itself says that it has no such id, subject or version."""
 
 
+class ReferencesBroken(RegistryError):
+    """What a registered schema refers to is not there, is too much, or is the schema itself."""
+
+
 class SchemaIncompatible(RegistryError):
     """The registry does not register the schema: earlier versions of the subject forbid it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 from uuid import UUID
 
-from kafkasource.errors import RegistryError, SchemaNotFound, UnknownSchemaId
+from kafkasource.errors import ReferencesBroken, RegistryError, SchemaNotFound, UnknownSchemaId
 from kafkasource.process import PerProcess
 from kafkasource.registry.definitions import (
     LATEST,
@@ -31,6 +32,8 @@ from kafkasource.registry.settings import RegistryOptions
 from kafkasource.security.quoting import printable
 from kafkasource.security.recent import Recent
 from kafkasource.typed.schema_source import RegisteredSchema
+
+log = logging.getLogger("kafkasource.client")
 
 MOST_VERSIONS_SHIPPED = 50  # each is a request
 _MOST_CLIENTS = 16
@@ -132,7 +135,8 @@ class RegistryClient:
     def known(self, subject: str, most: int = MOST_VERSIONS_SHIPPED) -> dict[int, RegisteredSchema]:
         """The schemas of the subject's newest versions by id, for processes that must not ask for them (`learn`).
 
-        Empty where there is no such subject.
+        Empty where there is no such subject. A version whose references are broken is left out: perhaps no record has
+        its id, and one that has gets the error.
         """
         try:
             newest = self.versions(subject)[-most:]
@@ -144,7 +148,11 @@ class RegistryClient:
                 each = self.version(subject, number)
             except SchemaNotFound:
                 continue  # deleted meanwhile
-            found[each.schema_id] = self.resolve(each.definition, f"subject {printable(subject)!r}, version {number}")
+            what = f"subject {printable(subject)!r}, version {number}"
+            try:
+                found[each.schema_id] = self.resolve(each.definition, what)
+            except ReferencesBroken as error:
+                log.warning("%s", error)
         self.learn(found)
         return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from kafkasource.errors import RegistryError, SchemaNotFound
+from kafkasource.errors import ReferencesBroken, SchemaNotFound
 from kafkasource.registry.definitions import Definition, Reference
 from kafkasource.security.quoting import printable
 from kafkasource.typed.schema_source import RegisteredSchema
@@ -18,7 +18,7 @@ MOST_CHARACTERS = 32 << 20  # of all texts together
 
 
 def resolved(definition: Definition, what: str, fetch: Callable[[Reference], Definition]) -> RegisteredSchema:
-    """`what`: the definition, for errors; `fetch`: asks for one. Raises RegistryError, and what `fetch` raises."""
+    """`what`: the definition, for errors; `fetch`: asks for one. Raises ReferencesBroken, and what `fetch` raises."""
     return _Resolver(what, fetch).of(definition)
 
 
@@ -72,5 +72,5 @@ class _Resolver:
             raise self._error(f"with its references it has more than {MOST_CHARACTERS} characters")
         return found
 
-    def _error(self, why: str) -> RegistryError:
-        return RegistryError(f"the references of {self._what} cannot be followed: {why}. Mend them in the registry")
+    def _error(self, why: str) -> ReferencesBroken:
+        return ReferencesBroken(f"the references of {self._what} cannot be followed: {why}. Mend them in the registry")

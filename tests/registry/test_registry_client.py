@@ -8,6 +8,7 @@ from fake_registry import Fault, a_registry, json_answer, refusal
 from registry_clients import Clock, a_client
 
 from kafkasource.errors import (
+    ReferencesBroken,
     RegistryError,
     RegistryUnavailable,
     SchemaIncompatible,
@@ -175,7 +176,17 @@ def test_a_reference_that_is_missing_is_not_an_unknown_id(registry):
     for _ in range(2):
         with pytest.raises(RegistryError, match="subject 'gone', version 3, which the registry lacks") as raised:
             client.schema(schema_id)
-        assert type(raised.value) is RegistryError
+        assert type(raised.value) is ReferencesBroken
+
+
+def test_a_version_whose_references_are_broken_hides_no_other_version(registry, caplog):
+    broken = registry.add("t-value", '"a"', references=(("B", "gone", 3),))
+    whole = registry.add("t-value", TEXT)
+    client = a_client(registry.url)
+    assert client.known("t-value") == {whole: RegisteredSchema("AVRO", TEXT)}
+    assert "subject 't-value', version 1 cannot be followed" in caplog.text
+    with pytest.raises(ReferencesBroken):
+        client.schema(broken)
 
 
 def test_of_two_schemas_of_one_name_the_first_is_taken_as_confluents_clients_do(registry, caplog):
