@@ -14,12 +14,14 @@ function textOf(bytes, cut) {
   return null;
 }
 
+const MOST_INDENTED = 40;  // levels: with all of them the text of a deep value is as long as the square of its bytes
+
 /* JSON with line breaks; null: it is none. Numbers and names stay as they were written: JSON.parse rounds large numbers. */
 function prettyJson(text) {
   try { JSON.parse(text); } catch { return null; }
   const tokens = text.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g);
   let out = "", depth = 0;
-  const line = () => "\n" + "  ".repeat(depth);
+  const line = () => "\n" + "  ".repeat(Math.min(depth, MOST_INDENTED));
   for (let at = 0; at < tokens.length; at++) {
     const one = tokens[at], next = tokens[at + 1];
     if (one === "{" || one === "[") {

@@ -72,3 +72,11 @@ def test_each_view_fits_the_window_and_its_text_can_be_read(pages, browser, size
             assert contrasts[0][0] >= LEAST_CONTRAST, (view, contrasts[:5])
     finally:
         browser.look()
+
+
+def test_json_of_any_depth_is_shown_in_lines_that_do_not_grow_with_it(served, browser):
+    browser.open(served.page(view="topics"))
+    assert browser.run('prettyJson(`{"a": [1, {}]}`)') == '{\n  "a": [\n    1,\n    {}\n  ]\n}'
+    lines = browser.run('prettyJson("[".repeat(50000) + "1" + "]".repeat(50000)).split("\\n")')
+    assert len(lines) == 100_001
+    assert max(map(len, lines)) <= 100
