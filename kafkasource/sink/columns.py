@@ -239,7 +239,10 @@ class SinkSchema:
         if topics.null_count:
             raise InvalidRow(_NULL_TOPIC)
         encoded = topics.dictionary_encode()
-        names = encoded.dictionary.to_pylist()
+        try:
+            names = encoded.dictionary.to_pylist()
+        except UnicodeDecodeError:
+            raise InvalidRow("column 'topic': a name is not UTF-8") from None
         for number, name in enumerate(names):
             if len(names) == 1:
                 yield replace(all_rows, topic=name)
@@ -388,6 +391,8 @@ def _milliseconds(column: Column | None) -> Column | None:
     column = _all_null_as_none(column)
     if column is None:
         return None
+    if not pa.types.is_timestamp(column.type):
+        raise InvalidRow(f"column 'timestamp' of type {column.type} cannot be written: it must be a timestamp")
     times = column.cast(pa.int64())
     if pc.min(times).as_py() < 0:
         none = scalar(_NO_TIMESTAMP.get(column.type.unit, 0), pa.int64())

@@ -100,6 +100,21 @@ def test_timestamps_become_milliseconds_rounded_down():
     assert rows.timestamps_ms.to_pylist() == [1, None, 0]
 
 
+@pytest.mark.parametrize("column", [pa.array([1]), pa.array([-1]), pa.array(["2020-01-01"]), pa.array([1.5])])
+def test_a_timestamp_of_another_type_is_refused_by_its_name(column):
+    """A DataFrame's is checked on the driver; `kafkasource.writer.Writer` takes any table."""
+    schema = SinkSchema("t", {"value": 0, "timestamp": 1})
+    with pytest.raises(InvalidRow, match=r"column 'timestamp' of type .* must be a timestamp"):
+        list(schema.rows(pa.record_batch([pa.array(["v"]), column], ["value", "timestamp"])))
+
+
+def test_a_topic_that_is_not_utf_8_is_refused_by_its_column():
+    """Spark's cast of bytes to a string does not look at them."""
+    topics = pa.array([b"to\xff"], pa.binary()).view(pa.string())
+    with pytest.raises(InvalidRow, match="column 'topic'.*not UTF-8"):
+        list(SinkSchema(None, {"value": 0, "topic": 1}).rows(pa.record_batch([pa.array(["v"]), topics], ["v", "t"])))
+
+
 def test_a_record_without_a_timestamp_passes_as_it_was_read():
     """-1 ms is how a record without a timestamp is read; null is the time of writing, as ever."""
     column = pa.array([-1_000, 1_999, None, -1_000], pa.timestamp("us", "UTC"))

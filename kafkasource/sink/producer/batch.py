@@ -40,6 +40,10 @@ from kafkasource.sink.producer.pool import Buffer
 from kafkasource.sink.producer.producer_id import sequence_after
 from kafkasource.types import NEVER, TopicPartition
 
+KNOWN_AGAIN = 5
+"""Batches of one producer that a broker knows again in a partition (`NUM_BATCHES_TO_RETAIN` of Kafka's log). Were more
+in flight, and their answers lost, the broker would take the first of them for one that is out of order."""
+
 
 @dataclass(eq=False, slots=True)
 class Allotment:
@@ -161,13 +165,14 @@ class PartitionBatches:
         return batch.created_ms + config.linger_ms - now_ms
 
     def _may_follow(self, batch: ProducerBatch, config: ProducerConfig, producer_id: int | None) -> bool:
-        if len(self.in_flight) >= config.max_in_flight:
+        most = config.max_in_flight if producer_id is None else min(config.max_in_flight, KNOWN_AGAIN)
+        if len(self.in_flight) >= most:
             return False
         if batch.number >= 0:
             return batch.number < self.in_flight[0].number
         if self.in_flight[0].attempts > 1:
-            # It may be stored already. The broker knows a producer's last five batches of a partition again: were more
-            # stored behind it before its answer comes, and that is lost once more, it would be out of order.
+            # It may be stored already. Were KNOWN_AGAIN more stored behind it before its answer comes, and that is lost
+            # once more, it would be out of order.
             return False
         last, transaction = self.in_flight[-1], batch.delivery.transaction
         if last.delivery is not batch.delivery:

@@ -24,9 +24,13 @@ from kafkasource.errors import (
 )
 from kafkasource.protocol.apis import METADATA, Api
 from kafkasource.protocol.schema import Body
+from kafkasource.security.quoting import printable
 from kafkasource.sink.producer.config import ProducerConfig
 
 log = logging.getLogger("kafkasource.sink")
+
+_INVALID_TOPIC = 17
+_MOST_CHARACTERS = 249  # of a topic's name (Kafka's Topic.validate); one of 32 kB has no place in a request
 
 
 class Pending(Protocol):
@@ -107,6 +111,8 @@ class AwaitedTopics:
         A partition that is not known may be about to be added, so this waits for it just as long, as Java's producer
         does. If it does not come, this returns the metadata without it, and the caller refuses its rows.
         """
+        if len(topic) > _MOST_CHARACTERS:
+            raise error_for(_INVALID_TOPIC, f"topic {printable(topic)!r}, of {len(topic)} characters")
         self._client.metadata.use(topic)
         known = self._metadata_of(topic)
         if known is not None and partition in known.partitions:

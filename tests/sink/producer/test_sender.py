@@ -128,8 +128,9 @@ def test_a_lost_connection_sends_the_same_bytes_again():
     assert delivery.records == 1
 
 
-def test_several_batches_of_a_partition_are_in_flight_and_no_more_than_five():
-    rig = Rig()
+@pytest.mark.parametrize("allowed", [5, 10])
+def test_several_batches_of_a_partition_are_in_flight_and_no_more_than_five(allowed):
+    rig = Rig(max_in_flight=allowed)
     delivery = rig.sender.begin()
     rig.append(delivery, count=300)  # nine batches
     (first,) = rig.turn()  # alone: the broker does not know the producer yet
@@ -435,6 +436,16 @@ def test_an_unknown_topic_gets_the_words_of_the_jvm_connector():
         rig.sender.await_topic("nope")
 
 
+def test_a_name_that_no_topic_can_have_is_not_asked_for():
+    """It has no place in a Metadata request, so no other topic could be asked for either."""
+    rig = Rig()
+    with pytest.raises(BrokerError, match=r"INVALID_TOPIC_EXCEPTION.*1 to 249") as raised:
+        rig.sender.await_topic("m" * 40_000)
+    assert len(str(raised.value)) < 600
+    assert rig.sender.await_topic("t").partitions
+    assert not any("m" * 300 in str(wanted) for wanted in rig.client.metadata.__dict__.values())
+
+
 def test_no_broker_at_all_lists_what_was_tried():
     rig = Rig({})
     rig.client.bootstrap_errors = {"localhost:9092": "connection refused"}
@@ -561,7 +572,7 @@ class Log:
         ),
         max_size=30,
     ),
-    in_flight=st.integers(1, 5),
+    in_flight=st.sampled_from([1, 2, 3, 4, 5, 12]),
     slow=st.lists(st.booleans(), max_size=60),
 )
 def test_whatever_is_lost_on_the_way_each_record_is_stored_once_and_in_order(appends, outcomes, in_flight, slow):
