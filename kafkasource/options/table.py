@@ -1151,8 +1151,9 @@ OPTIONS: tuple[Option, ...] = (
         INTEGER,
         5,
         SINK,
-        "How many produce requests a connection may have without an answer. Order is kept with idempotence, or "
-        "with 1; with idempotence a partition has five at most. Otherwise a batch that is sent again may land behind later batches, as in Java.",
+        "How many produce requests a connection may have without an answer. Order is kept with idempotence, which "
+        "lets a partition have five at most, or with 1. Otherwise a batch that is sent again may land behind later "
+        "batches, as in Java.",
         at_least=1,
         at_most=MAX_INT32,
         aliases=("kafka.max.in.flight",),

@@ -111,7 +111,7 @@ def test_a_timestamp_of_another_type_is_refused_by_its_name(column):
 def test_a_topic_that_is_not_utf_8_is_refused_by_its_column():
     """Spark's cast of bytes to a string does not look at them."""
     topics = pa.array([b"to\xff"], pa.binary()).view(pa.string())
-    with pytest.raises(InvalidRow, match="column 'topic'.*not UTF-8"):
+    with pytest.raises(InvalidRow, match=r"column 'topic'.*not UTF-8"):
         list(SinkSchema(None, {"value": 0, "topic": 1}).rows(pa.record_batch([pa.array(["v"]), topics], ["v", "t"])))
 
 

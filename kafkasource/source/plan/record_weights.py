@@ -4,11 +4,11 @@
 the number of bytes between two offsets. So the driver fetches a little where a micro-batch begins, and looks only at
 the headers of the record batches: bytes / offsets that they cover. Each micro-batch sends one request per leader, in
 parallel. The requests wait for no records and bring at most SAMPLE_BYTES in all. A first record batch comes whole,
-however large it is (KIP-74), and takes seconds over a slow line. So what is missing or old is asked for during one
-percent of the time at most.
+however large it is (KIP-74), and takes seconds over a slow line. So what is old, and partitions of topics that are
+known, are asked for during one percent of the time at most. A topic of which nothing is known is asked about at once.
 
 The micro-batch may hold heavier records than those at its beginning. A partition of which nothing was seen gets the
-mean of its topic, of all topics, or UNKNOWN_WEIGHT. No failure here fails the query.
+mean of its topic, of all topics, or UNKNOWN_WEIGHT. No failure here fails the query; it is tried again soon.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,8 @@ _LEAST_SAMPLE_BYTES, _MOST_SAMPLE_BYTES = 16 << 10, 64 << 10  # for one partitio
 _SHARE_OF_LIMIT = 8  # a sample brings at most this part of a micro-batch's limit
 _MOST_ALONE = 8  # requests for one partition each that follow in the same micro-batch
 _TIMEOUT_MS = 2_000
+_FIRST_TIMEOUT_MS = 10_000  # where nothing is known of a topic: 1 MB over 1 Mbit/s takes 8 s
+_MOST_RETRY_S = 60  # between samples that teach nothing of an unknown topic; at first 1 s
 _MARGIN = 8  # records may have become heavier by this factor since the last sample
 _MAX_AGE_S = 60
 _FORGOTTEN_AFTER_S = 3_600  # what is not looked at again for so long, as a topic that is gone
@@ -64,10 +66,11 @@ class RecordWeights:
         self._isolation_level = isolation_level
         self._clock = clock
         self._sampled_at = -math.inf
-        self._took_s = 0.0
+        self._took_s = 0.0  # the last sample that taught something
+        self._failures = 0  # samples since then
+        self._topics: set[str] = set()  # of `_weights`
         self._weights: dict[TopicPartition, float] = {}
         self._answered_at: dict[TopicPartition, float] = {}
-        self._asked_at: dict[str, float] = {}  # by topic
 
     def weigh(
         self, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], limit_bytes: int
@@ -75,13 +78,11 @@ class RecordWeights:
         """Bytes per offset, above 0, of each partition that is not empty in [begin, end).
 
         Asks brokers only if the limit could matter: the known weights do not make [begin, end) light, or nothing is
-        known of a partition, or all known weights are a minute old.
+        known of a topic or a partition, or all known weights are a minute old.
         """
         sizes = {tp: until - begin[tp] for tp, until in end.items() if until > begin.get(tp, until)}
         weights = self._estimates(sizes)
-        unknown = not sizes.keys() <= self._weights.keys()
-        wanted = self._older_than(_MAX_AGE_S) or (unknown and self._older_than(0))
-        if sizes and (wanted or not _light(sizes, weights, limit_bytes)):
+        if sizes and (self._is_due(sizes, _MAX_AGE_S) or not _light(sizes, weights, limit_bytes)):
             return self._asked_again(begin, sizes, limit_bytes)
         return weights
 
@@ -95,25 +96,37 @@ class RecordWeights:
         if sum(sizes.values()) * _HEAVIEST < enough_bytes:
             return {}
         weights = self._estimates(sizes)
-        light = _light(sizes, weights, enough_bytes)
-        unknown = not {tp.topic for tp in sizes} <= self._asked_at.keys()
-        if self._older_than(_MAX_AGE_S if light else _MAX_AGE_OF_HEAVY_S) or (unknown and self._older_than(0)):
+        if self._is_due(sizes, _MAX_AGE_S if _light(sizes, weights, enough_bytes) else _MAX_AGE_OF_HEAVY_S):
             begin = {one.topic_partition: one.start_offset for one in reversed(ranges)}
             weights = self._asked_again(begin, sizes, enough_bytes)
         return weights
 
-    def _older_than(self, age_s: float) -> bool:
-        """Whether the last sample is, and so long ago that one more costs a percent of the time since."""
-        return self._clock() - self._sampled_at >= max(age_s, _SELDOM * self._took_s)
+    def _is_due(self, partitions: Collection[TopicPartition], max_age_s: float) -> bool:
+        """Whether a sample is, by what is not known of these and by its age."""
+        age_s = self._clock() - self._sampled_at
+        if any(tp.topic not in self._topics for tp in partitions):
+            return age_s >= (min(_MOST_RETRY_S, 1 << min(self._failures - 1, 8)) if self._failures else 0)
+        unknown = any(tp not in self._weights for tp in partitions)
+        return age_s >= max(0 if unknown else max_age_s, _SELDOM * self._took_s)
 
     def _asked_again(
         self, begin: Mapping[TopicPartition, int], sizes: Mapping[TopicPartition, int], limit_bytes: int
     ) -> dict[TopicPartition, float]:
+        unknown = sorted({tp.topic for tp in sizes} - self._topics)
+        self._failures += 1  # `_learn` undoes it
         try:
             self._sample({tp: begin[tp] for tp in sizes}, sizes, limit_bytes)
         except KafkaSourceError as error:
             log.debug("records could not be weighed: %s", error)
-        self._took_s = self._clock() - self._sampled_at
+        if not self._failures:
+            self._took_s = self._clock() - self._sampled_at
+        elif unknown and self._failures == 1:
+            log.warning(
+                "no records of topic %s came in time to learn how large they are: until they do, a micro-batch counts "
+                "each as %d bytes",
+                unknown[0],
+                UNKNOWN_WEIGHT,
+            )
         return self._estimates(sizes)
 
     def _estimates(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, float]:
@@ -137,7 +150,6 @@ class RecordWeights:
         self._sampled_at = self._clock()
         self._forget()
         chosen = sorted(begin, key=lambda tp: (self._answered_at.get(tp, -math.inf), tp))[:SAMPLE_PARTITIONS]
-        self._asked_at.update((tp.topic, self._sampled_at) for tp in chosen)
         most = min(SAMPLE_BYTES, limit_bytes // _SHARE_OF_LIMIT) // len(chosen)
         each = max(min(most, _MOST_SAMPLE_BYTES), _LEAST_SAMPLE_BYTES)
         by_leader: dict[int, list[TopicPartition]] = {}
@@ -147,8 +159,7 @@ class RecordWeights:
                 by_leader.setdefault(leader, []).append(tp)
         too_large = self._learn(list(by_leader.items()), begin, each)
         leaders = {tp: leader for leader, led in by_leader.items() for tp in led}
-        enough = _light(sizes, self._estimates(sizes), limit_bytes)
-        topics = {tp.topic for tp in self._weights} if enough else set()
+        topics = self._topics if _light(sizes, self._estimates(sizes), limit_bytes) else set()
         alone = [(leaders[tp], [tp]) for tp in too_large if tp not in self._weights and tp.topic not in topics]
         if alone:
             self._learn(alone[:_MOST_ALONE], begin, _LEAST_SAMPLE_BYTES)
@@ -158,18 +169,22 @@ class RecordWeights:
         before = self._sampled_at - _FORGOTTEN_AFTER_S
         self._answered_at = {tp: at for tp, at in self._answered_at.items() if at >= before}
         self._weights = {tp: weight for tp, weight in self._weights.items() if tp in self._answered_at}
-        self._asked_at = {topic: at for topic, at in self._asked_at.items() if at >= before}
+        self._topics = {tp.topic for tp in self._weights}
 
     def _learn(
         self, requests: list[tuple[int, list[TopicPartition]]], begin: Mapping[TopicPartition, int], each: int
     ) -> list[TopicPartition]:
         """Note what the leaders answer for these partitions. Returns those for which no records came."""
         empty = []
-        for tp, records in fetch_samples(self._cluster, requests, begin, each, self._isolation_level):
+        known = all(tp.topic in self._topics for _, partitions in requests for tp in partitions)
+        timeout_ms = max(_TIMEOUT_MS, 3_000 * self._took_s) if known else _FIRST_TIMEOUT_MS
+        for tp, records in fetch_samples(self._cluster, requests, begin, each, self._isolation_level, timeout_ms):
             weight = None if records is None else weight_of(records, begin[tp])
             if weight is not None:
-                known = self._weights.get(tp, weight)
-                self._weights[tp] = weight if weight >= known else math.sqrt(weight * known)
+                before = self._weights.get(tp, weight)
+                self._weights[tp] = weight if weight >= before else math.sqrt(weight * before)
+                self._topics.add(tp.topic)
+                self._failures = 0
             elif records is not None:
                 empty.append(tp)
                 continue
@@ -183,6 +198,7 @@ def fetch_samples(
     begin: Mapping[TopicPartition, int],
     each: int,
     isolation_level: IsolationLevel,
+    timeout_ms: float = _TIMEOUT_MS,
 ) -> Iterator[Sample]:
     """Records of these partitions from `begin` on: `each` bytes of each, and at least one batch of the first.
 
@@ -193,7 +209,7 @@ def fetch_samples(
         ids = {tp.topic: cluster.metadata.topic_id(tp.topic) for tp in partitions}
         body = _request(cluster, partitions, begin, ids, each, isolation_level)
         pending = cluster.caller.send(
-            leader, FETCH, body, timeout_ms=_TIMEOUT_MS, max_version=last_version(ids.values())
+            leader, FETCH, body, timeout_ms=timeout_ms, max_version=last_version(ids.values())
         )
         sent.append((pending, partitions, ids))
     cluster.caller.wait(*(pending for pending, _, _ in sent))

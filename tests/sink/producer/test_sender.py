@@ -439,7 +439,7 @@ def test_an_unknown_topic_gets_the_words_of_the_jvm_connector():
 def test_a_name_that_no_topic_can_have_is_not_asked_for():
     """It has no place in a Metadata request, so no other topic could be asked for either."""
     rig = Rig()
-    with pytest.raises(BrokerError, match=r"INVALID_TOPIC_EXCEPTION.*1 to 249") as raised:
+    with pytest.raises(BrokerError, match="INVALID_TOPIC_EXCEPTION") as raised:
         rig.sender.await_topic("m" * 40_000)
     assert len(str(raised.value)) < 600
     assert rig.sender.await_topic("t").partitions

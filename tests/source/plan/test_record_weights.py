@@ -2,6 +2,7 @@
 
 import struct
 import uuid
+from itertools import pairwise
 from types import SimpleNamespace
 
 import confluent_kafka
@@ -91,6 +92,7 @@ class Leaders:
         self.caller = self
         self.records = records  # by partition: bytes, or an error code
         self.requests = []
+        self.timeouts_ms = []
         self.failing = None
         self.takes_s, self.clock = 0.0, Clock()
         self.metadata = SimpleNamespace(
@@ -102,6 +104,7 @@ class Leaders:
     def send(self, node, api, body, *, timeout_ms, max_version):
         assert (api.name, max_version) == ("Fetch", None)
         self.requests.append((node, body))
+        self.timeouts_ms.append(timeout_ms)
         return SimpleNamespace(node_id=node, result=lambda: self._answer(body))
 
     def wait(self, *pendings):
@@ -243,6 +246,45 @@ def test_over_a_slow_line_what_is_old_or_missing_is_asked_for_seldom():
     assert leaders.asked() == [0]  # where the limit is near, what is known has to be right
 
 
+def test_a_sample_that_nobody_answers_is_taken_again_soon_and_says_so_once(caplog):
+    """Records of 1 MiB counted as 1 kB for 200 s after one pause of a leader: 5 GB in micro-batches of 64 MiB."""
+    weights, leaders, clock = weights_of({0: batch(0, 1, MIB)})
+    leaders.takes_s, leaders.failing = 2.0, RequestTimeout("no answer")
+    tried = []
+    for _ in range(60):
+        if leaders.asked():
+            tried.append(clock.now - 2)
+        assert weights.weigh({T0: 0}, {T0: 5000}, 64 * MIB) == {T0: UNKNOWN_WEIGHT}
+        clock.now += 1
+    assert len(tried) >= 5
+    assert max(later - earlier for earlier, later in pairwise(tried)) <= 64
+    assert caplog.text.count("no records of topic t came in time") == 1
+    leaders.takes_s, leaders.failing = 0.001, None
+    clock.now += 60
+    assert weights.weigh({T0: 0}, {T0: 5000}, 64 * MIB) == {T0: MIB}
+
+
+def test_a_topic_of_which_nothing_is_known_is_asked_about_at_once_however_long_samples_take():
+    weights, leaders, clock = weights_of({0: batch(0, 10, 1000)})
+    leaders.takes_s = 1.9
+    weights.weigh({T0: 0}, {T0: 1000}, 64 * MIB)
+    clock.now += 1
+    leaders.records = {1: batch(0, 1, MIB)}
+    other = TP("u", 1)
+    assert weights.weigh({T0: 0, other: 0}, {T0: 1000, other: 5000}, 64 * MIB)[other] == MIB
+
+
+def test_a_first_sample_waits_for_long_enough_for_a_batch_of_a_megabyte_over_a_megabit():
+    weights, leaders, clock = weights_of({0: batch(0, 10, 1000)})
+    leaders.takes_s = 4.0
+    weights.weigh({T0: 0}, {T0: 1000}, MIB)
+    clock.now += 500
+    weights.weigh({T0: 0}, {T0: 1000}, MIB)  # and later ones for what they have been seen to take
+    first_ms, second_ms = leaders.timeouts_ms
+    assert first_ms >= 8_389
+    assert second_ms >= 2 * 4_000
+
+
 def test_a_failed_sample_leaves_what_was_known_and_fails_nothing():
     weights, leaders, _ = weights_of({0: batch(0, 10, 1000), 1: 6})
     assert weights.weigh({T0: 0, T1: 0}, {T0: 9999, T1: 9999}, 1) == {T0: 100, T1: 100}
@@ -260,7 +302,7 @@ def test_topics_that_are_gone_are_forgotten():
     for number in range(100):
         clock.now += 600
         weights.weigh({TP(f"t-{number}", 0): 0}, {TP(f"t-{number}", 0): 10}, 1)
-    kept = [weights._weights, weights._answered_at, weights._asked_at]
+    kept = [weights._weights, weights._answered_at, weights._topics]
     assert [len(each) for each in kept] == [7, 7, 7]  # those of the last hour
     assert weights.weigh({TP("t-99", 0): 0}, {TP("t-99", 0): 10}, 10**9) == {TP("t-99", 0): 100}
 
