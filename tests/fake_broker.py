@@ -276,7 +276,9 @@ class FakeKafka(FakeTransactions):
 
     def _offset_for_leader_epoch(self, request: Request) -> dict:
         def row(name: str, asked: dict) -> dict:
-            topic, partition, epoch = self.topics[name], asked["partition"], asked["leader_epoch"]
+            topic, partition, epoch = self.topics.get(name), asked["partition"], asked["leader_epoch"]
+            if topic is None:
+                return {"partition": partition, "error_code": 3, "leader_epoch": -1, "end_offset": -1}
             code = 0 if topic.leaders[partition] == request.node_id else 6
             end = topic.epoch_ends.get((partition, epoch), LOG_END)
             row = {"partition": partition, "error_code": code, "leader_epoch": -1 if end < 0 else epoch}

@@ -53,8 +53,18 @@ def open_partitions(
     learn(cluster, logs)
     bind_ends(cluster, logs, settings.isolation_level)
     logs = [log for log in logs if log.offset_range.size > 0]
-    compare(cluster, logs)
+    _compare(cluster, logs)
     return [(log.offset_range, ClusterPartition(cluster, log, settings)) for log in logs]
+
+
+def _compare(cluster: Cluster, logs: Sequence[PlannedLog]) -> None:
+    """Compare what can be: where a topic is gone, its fetch asks again, and reports what is lost."""
+    try:
+        compare(cluster, logs)
+    except UnknownTopicOrPartition:
+        topics = {log.topic_partition.topic for log in logs}
+        for topic in topics if len(topics) > 1 else ():
+            _compare(cluster, [log for log in logs if log.topic_partition.topic == topic])
 
 
 def bind_ends(cluster: Cluster, logs: Sequence[PlannedLog], isolation_level: IsolationLevel) -> None:

@@ -3,7 +3,7 @@
 import uuid
 
 import pytest
-from fake_broker import Error
+from fake_broker import Error, FakeTopic
 from fetch_rig import TP, Rig, offsets
 
 from kafkasource.errors import DataLoss
@@ -110,6 +110,20 @@ def test_a_newer_leader_is_asked_once_whether_it_has_what_was_planned(rig):
     assert asked.node_id == 2
     (topic,) = asked.body["topics"]
     assert [(row["leader_epoch"], row["current_leader_epoch"]) for row in topic["partitions"]] == [(0, 1)]
+
+
+def test_a_deleted_topic_does_not_keep_a_task_that_knows_newer_leaders_from_its_other_ranges(rig, caplog):
+    rig.kafka.topics["gone"] = FakeTopic([1])
+    for topic in ("t", "gone"):
+        rig.kafka.move_leader(topic, 0, 2)
+    rig.cluster.topics.describe(["t", "gone"])
+    gone = OffsetRange(TopicPartition("gone", 0), 0, 10, topic_id=rig.kafka.topics["gone"].topic_id, leader_epoch=0)
+    rig.topic.epoch_ends[0, 0] = 42
+    there = OffsetRange(TopicPartition("t", 0), 0, 100, leader_epoch=0)
+    del rig.kafka.topics["gone"]
+    assert offsets(rig.fetch(gone, there, fail_on_data_loss=False)) == list(range(42))
+    assert "gone-0: the topic has been deleted" in caplog.text
+    assert "58 offsets are skipped" in caplog.text
 
 
 def test_a_log_truncated_after_the_plan_is_a_loss_however_long_it_is_again(rig):
