@@ -113,7 +113,7 @@ class Rig:
     def fetch(self, *ranges, **given):
         """Batches of ranges, as a task reads them."""
         settings = fetch_settings(**{"max_partition_bytes": 2000} | given)
-        return in_order(self.fetchers(ranges, settings, FetchBudget(settings)))
+        return in_order(self.fetchers(ranges, settings, FetchBudget(settings)), lambda: self.net.now)
 
     def fetchers(self, ranges, settings, budget):
         return [

@@ -77,3 +77,51 @@ class ThinNet(FakeNet):
     def sizes(self):
         """What fetches asked for, in their order."""
         return [one.body["topics"][0]["partitions"][0]["partition_max_bytes"] for one in self.kafka.asked(FETCH)]
+
+
+class WindowTransport(FakeTransport):
+    """A socket holds `window` bytes that nobody has read; more comes a round trip after somebody has."""
+
+    net: WindowNet
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.unsent, self.is_due = bytearray(), False
+
+    def send(self, pieces):
+        held, self.incoming = self.incoming, bytearray()
+        size = super().send(pieces)
+        self.unsent += self.incoming
+        self.incoming = held
+        self._more()
+        return size
+
+    def receive_into(self, target):
+        size = super().receive_into(target)
+        self._more()
+        return size
+
+    def _more(self):
+        if self.unsent and not self.is_due and not self.closed and len(self.incoming) < self.net.window_bytes:
+            self.is_due = True
+            self.net.at.append((self.net.now + self.net.round_trip_s, self._arrives))
+
+    def _arrives(self):
+        self.is_due = False
+        room = self.net.window_bytes - len(self.incoming)
+        self.incoming += self.unsent[:room]
+        del self.unsent[:room]
+        self._more()
+
+
+class WindowNet(ThinNet):
+    """A line that carries all that is asked for, to sockets of few bytes."""
+
+    def __init__(self, kafka, window_bytes, round_trip_s=0.002):
+        super().__init__(kafka, 1e9, round_trip_s)
+        self.window_bytes = window_bytes
+
+    def open(self, address):
+        made = super().open(address)
+        self.transports[-1] = narrow = WindowTransport(self, address, made.node_id, made.fate)
+        return narrow

@@ -186,6 +186,11 @@ class PartitionFetcher(Generic[Sent]):
             self._budget.ended(self._in_flight.asked_bytes)
             self._in_flight = None
 
+    def extend(self, seconds: float) -> None:
+        """Give the fetch in flight so much more time."""
+        if self._in_flight is not None:
+            self._client.extend(self._in_flight.sent, seconds)
+
     def restart_patience(self) -> None:
         """From now on the range must move within `kafkaConsumer.pollTimeoutMs`."""
         self._patience_ends = self._clock() + self._settings.poll_timeout_ms / 1000

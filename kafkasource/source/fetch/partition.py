@@ -65,6 +65,9 @@ class PartitionClient(Protocol[Sent]):
     def receive(self, sent: Sent) -> FetchedPartition:
         """Wait for the answer, within `request.timeout.ms`. Raises the error of the broker or of the connection."""
 
+    def extend(self, sent: Sent, seconds: float) -> None:
+        """Give a request that is in flight so much more time."""
+
     @property
     def round_trip_s(self) -> float:
         """The shortest round trip that the connection to the leader has shown; 0 while nothing is known."""
@@ -149,6 +152,9 @@ class ClusterPartition:
     def receive(self, sent: _Sent) -> FetchedPartition:
         fetched = self._leaders_answer(sent) if sent.to_leader else self._replicas_answer(sent)
         return fetched if fetched is not None else self.receive(self.send(sent.fetch_offset, sent.max_bytes))
+
+    def extend(self, sent: _Sent, seconds: float) -> None:
+        sent.pending.deadline_ms += 1000 * seconds
 
     def _leaders_answer(self, sent: _Sent) -> FetchedPartition | None:
         """None: the leader has pointed to a replica."""

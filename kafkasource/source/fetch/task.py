@@ -8,8 +8,9 @@ that is larger than a fetch comes whole.
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Generic
 
 from kafkasource.client.cluster import Cluster
@@ -100,15 +101,18 @@ def _latest(
         return found
 
 
-def in_order(fetchers: Iterable[PartitionFetcher[Sent]]) -> Iterator[pa.RecordBatch]:
-    """The rows of one fetcher after the other. The fetchers share one budget."""
-    return _InOrder(fetchers).batches()
+def in_order(
+    fetchers: Iterable[PartitionFetcher[Sent]], clock: Callable[[], float] = time.monotonic
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one fetcher after the other. The fetchers share one budget. `clock`: theirs, in seconds."""
+    return _InOrder(fetchers, clock).batches()
 
 
 class _InOrder(Generic[Sent]):
     """The fetchers of one task. The first of `_begun` is read, the others have sent their first fetch."""
 
-    def __init__(self, fetchers: Iterable[PartitionFetcher[Sent]]) -> None:
+    def __init__(self, fetchers: Iterable[PartitionFetcher[Sent]], clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._waiting = deque(fetchers)
         self._begun: deque[PartitionFetcher[Sent]] = deque()
 
@@ -121,12 +125,20 @@ class _InOrder(Generic[Sent]):
                 while not fetcher.is_done:
                     if fetcher.receive():
                         self._begin_coming()
+                        away_since = self._clock()
                         yield from fetcher.rows()
+                        self._was_away(self._clock() - away_since)
                 fetcher.close()
                 self._begun.popleft()
         finally:
             for fetcher in self._begun:
                 fetcher.close()
+
+    def _was_away(self, seconds: float) -> None:
+        """Spark had the rows for so long, and nobody polled for the answers of the fetches in flight. Their time does
+        not run meanwhile: one that is late ends its connection, with all that is under way on it."""
+        for fetcher in self._begun:
+            fetcher.extend(seconds)
 
     def _begin_coming(self) -> None:
         """Begin the next ranges, as far as the budget allows, once the begun ones have sent their last fetches."""

@@ -88,6 +88,9 @@ class Script:
         found, self.truncation = self.truncation, None
         return found
 
+    def extend(self, sent, seconds):
+        pass
+
     def forget(self, sent):
         self.events.append(f"forget {sent}")
 

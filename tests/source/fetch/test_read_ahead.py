@@ -136,6 +136,9 @@ class Leader:
             data += batch(first)
         return FetchedPartition(data[: max(max_bytes, len(batch(0)) + 99)], 20 * SIZE)
 
+    def extend(self, sent, seconds):
+        pass
+
     def forget(self, sent):
         self.cluster.in_flight -= 1
         self.cluster.events.append(("forget", self.partition, sent[0]))

@@ -6,7 +6,7 @@ they may. A connection that is opened anew has lost a fetch to `request.timeout.
 
 import pytest
 from fetch_rig import fetch_settings
-from thin_line import BigLog, ThinNet
+from thin_line import BigLog, ThinNet, WindowNet
 
 from kafkasource.errors import DeadlineExceeded, RequestTimeout
 from kafkasource.source.fetch.budget import FetchBudget
@@ -23,8 +23,9 @@ BATCH_BYTES = 16_000  # about; ten records each
 UNHARMED = 2  # connections: the bootstrap server's and the broker's
 
 
-def read(net, *sizes, cluster=None, **given):
-    """Read so many offsets of each partition, as one task; the seconds that it took."""
+def read(net, *sizes, cluster=None, spark_s=0.0, **given):
+    """Read so many offsets of each partition, as one task, of which Spark takes `spark_s` over each batch; the seconds
+    that it took."""
     settings = fetch_settings(**given)
     cluster = cluster or net.cluster()
     ranges = [OffsetRange(TopicPartition("t", n), 0, size) for n, size in enumerate(sizes)]
@@ -36,7 +37,10 @@ def read(net, *sizes, cluster=None, **given):
 
     fetchers = [PartitionFetcher(one, settings, each, budget, lambda: net.now, sleep) for one, each in partitions]
     begun = net.now
-    rows = sum(batch.num_rows for batch in in_order(fetchers))
+    rows = 0
+    for batch in in_order(fetchers, lambda: net.now):
+        rows += batch.num_rows
+        sleep(spark_s)
     assert rows == sum(sizes)
     return net.now - begun
 
@@ -192,3 +196,14 @@ def test_what_fetches_side_by_side_ask_for_is_bounded_by_the_line():
         if budget.may_begin(2 * MIB):
             budget.sent(budget.next_size(9.0, 2 * MIB))
     assert budget.in_flight_bytes <= 2 * MIB
+
+
+def test_while_spark_has_the_rows_the_time_of_no_fetch_runs():
+    """A mirror to a slow target, say: the answers for the task's other ranges wait in sockets that nobody reads."""
+    asked = []
+    for spark_s in (1.0, 40.0):
+        net = WindowNet(BigLog(62, partitions=8), 256 << 10)
+        read(net, *[620] * 8, spark_s=spark_s)
+        assert len(net.opened) == UNHARMED
+        asked.append(net.sizes())
+    assert asked[0] == asked[1]
