@@ -64,7 +64,7 @@ class Decision:
     transaction_version: int  # the dialect in which its task transactions are ended, first time and every time
     transactions: tuple[WrittenTransaction, ...]  # by ascending slot; none where the driver's own holds the rows
     kind: Kind | None = "stream"  # None: not recorded, by version 1
-    own_rows: int | None = None  # in the driver's own transaction, of a batch that has no other; None: not recorded
+    own_rows: int | None = None  # of the whole batch, where not all of it is in `transactions`; None: not recorded
 
     def is_of(self, query_id: str, batch_id: int) -> bool:
         return (self.query_id, self.batch_id) == (query_id, batch_id)
@@ -72,7 +72,9 @@ class Decision:
     @property
     def rows(self) -> int | None:
         """Of the whole batch. None: not recorded, by older versions."""
-        return sum(each.rows for each in self.transactions) if self.transactions else self.own_rows
+        if self.own_rows is None and self.transactions:
+            return sum(each.rows for each in self.transactions)
+        return self.own_rows
 
     def parts(self) -> list[str]:
         """The texts to commit, each within the limit."""

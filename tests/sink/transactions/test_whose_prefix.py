@@ -3,6 +3,7 @@ decided under the prefix that earlier versions gave it is taken over.
 """
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from test_exactly_once import ANY_DIALECT, IDS, Query, check, seen
@@ -97,7 +98,13 @@ OLD = TransactionalIds("kafkasource-of-the-text")
 class Upgraded(Query):
     """Its batches went out under OLD until now."""
 
-    ids, former = OLD, ()
+    ids, former, counts_skipped = OLD, (), False
+
+    def task(self, begun, batch_id, slot):
+        result = super().task(begun, batch_id, slot)
+        if self.counts_skipped and result.skipped:  # as a task does
+            return replace(result, skipped_rows=sum(map(len, self.rows_of(batch_id, slot).values())))
+        return result
 
     def upgrade(self):
         self.ids, self.former = IDS, (TransactionalIds("kafkasource-otherwise"), OLD)
@@ -203,6 +210,21 @@ def test_transactions_lost_under_the_former_prefix_are_told_of_and_can_be_writte
     check(cluster, query.expected())
     last = last_decision({tp: row for (group, tp), row in cluster.offsets.items() if group == IDS.marker_group})
     assert (last.batch_id, last.number) == (1, 3)
+
+
+@ANY_DIALECT
+def test_rows_lost_under_the_former_prefix_and_written_again_are_counted_with_those_that_were_not(version):
+    """Spark dies before it notes the batch, and runs it again: it is skipped, with as many rows as it has in all."""
+    cluster = FakeTransactionCluster(version)
+    query = Upgraded(cluster, batches=2)
+    crashed_at(query, 0, f"end {OLD.task(1)} True")
+    cluster.time_is_up()
+    query.upgrade()
+    query.on_lost, query.counts_skipped = "rewrite", True
+    query.new_driver().commit(query.write(0), 0)
+    check(cluster, query.expected([0]))
+    query.run()
+    check(cluster, query.expected())
 
 
 def test_the_checks_would_see_an_upgrade_that_takes_nothing_over(monkeypatch):

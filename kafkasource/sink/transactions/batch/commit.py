@@ -140,10 +140,14 @@ class BatchCommit:
         self._lost = [each for each in last.transactions if each.slot in lost and each.slot not in again]
         if self._lost:
             return BatchEvent.SOME_LOST
-        if former is None and not self._prefix.atomic:
+        if self._prefix.atomic:
+            return BatchEvent.MERGED
+        if former is None:
             by_slot = {each.slot: each for each in last.transactions} | again
             merged = tuple(by_slot[slot] for slot in sorted(by_slot))
             self._decision = replace(self._decision, transactions=merged)
+        else:
+            self._decision = replace(self._decision, own_rows=last.rows)
         return BatchEvent.MERGED
 
     # The decision.
