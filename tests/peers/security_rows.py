@@ -196,12 +196,14 @@ ROWS = (
 )  # fmt: skip
 
 _KDC = "needs a KDC: tests/security/test_security_matrix.py and tests/broker/test_kerberos.py have one"
+_AMAZON = "names a class of Amazon's: tests/security/test_vendor_tokens.py reads its options"
 _LATER = "the JVM connector's Kafka client, 3.9, does not have it: tests/security compares with Kafka 4's own classes"
 _OURS = "no option of Java's"
 
 # Options of our table that no row has.
 EXEMPT = {
     "sasl.kerberos.service.name": _KDC,
+    "sasl.client.callback.handler.class": _AMAZON,
     **dict.fromkeys(
         (
             "sasl.oauthbearer.client.credentials.client.id",

@@ -3,12 +3,16 @@
 import base64
 import json
 import sys
+import time
 from types import SimpleNamespace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from fake_broker import FakeKafka, serve
 from token_server import an_endpoint, granted
 
+from kafkasource import options
+from kafkasource.cli import main
 from kafkasource.errors import OptionError, TokenNotAvailable, TokenRefused
 from kafkasource.secrets import Secret
 from kafkasource.security.endpoint import HttpClient, HttpLimits
@@ -21,6 +25,7 @@ from kafkasource.security.tokens.google import GoogleToken
 
 NOW = 1_700_000_000.0
 HTTP = HttpClient(HttpLimits(retry_backoff_max_ms=1))
+PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="geheim";'
 MSK = "b-1.mine.x1y2z3.c4.kafka.eu-central-1.amazonaws.com"
 
 
@@ -33,13 +38,14 @@ class Signer:
     """Of Amazon's package: its three functions, which give a token and when it expires, in ms since 1970."""
 
     calls: list = None
+    now_s = NOW
 
     def __getattr__(self, name):
         def sign(*given):
             self.calls.append((name, *given))
             if given[0] == "broken":
                 raise RuntimeError("geheim")
-            return "abc_-", (NOW + 900) * 1000
+            return "abc_-", (self.now_s + 900) * 1000
 
         return sign
 
@@ -92,8 +98,53 @@ def test_jobs_with_amazons_java_classes_move_unchanged():
     found = SaslOptions.of(given, MSK).resolve(MSK)
     assert (found.mechanism, found.token_source) == ("OAUTHBEARER", AwsToken("eu-central-1", "p", "a", "s"))
     handler = handler.replace("Client", "OAuthBearerLogin")
-    oauth = {"sasl.mechanism": "OAUTHBEARER", "sasl.login.callback.handler.class": handler}
-    assert SaslOptions.of(oauth, MSK).resolve(MSK).token_source == AwsToken("eu-central-1")
+    for name in ("sasl.login.callback.handler.class", "sasl.client.callback.handler.class"):
+        oauth = {"sasl.mechanism": "OAUTHBEARER", name: handler}
+        assert SaslOptions.of(oauth, MSK).resolve(MSK).token_source == AwsToken("eu-central-1")
+
+
+# The four lines of Amazon's documentation of MSK.
+AMAZONS_FOUR = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "AWS_MSK_IAM",
+    "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+    "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+}
+
+
+def test_a_query_takes_amazons_four_options_and_no_other_clients_handler():
+    given = {f"kafka.{name}": text for name, text in AMAZONS_FOUR.items()}
+    given |= {"kafka.bootstrap.servers": f"{MSK}:9098", "subscribe": "t"}
+    sasl = options.security_of(options.parse(given, "source")).sasl
+    assert sasl.resolve(MSK).token_source == AwsToken("eu-central-1")
+    for wrong in (
+        {"kafka.sasl.client.callback.handler.class": "com.acme.Handler"},
+        {"kafka.sasl.mechanism": "PLAIN", "kafka.sasl.jaas.config": PLAIN},
+    ):
+        with pytest.raises(OptionError, match=r"kafka\.sasl\.client\.callback\.handler\.class"):
+            options.parse({**given, **wrong}, "source")
+
+
+def test_a_command_takes_amazons_four_options_from_a_file(tmp_path, monkeypatch, capsys, signer):
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    monkeypatch.setattr(signer, "now_s", time.time())
+    kafka = FakeKafka(topics={"t": 2})
+    kafka.mechanisms = ["OAUTHBEARER"]
+    asked = []
+
+    def accept(request):
+        asked.append(bytes(request.body["auth_bytes"]))
+        return {"error_code": 0, "error_message": None, "auth_bytes": b"", "session_lifetime_ms": 0}
+
+    monkeypatch.setattr(kafka, "_sasl_authenticate", accept)
+    file = tmp_path / "client.properties"
+    lines = AMAZONS_FOUR | {"security.protocol": "SASL_PLAINTEXT"}
+    file.write_text("".join(f"{name}={text}\n" for name, text in lines.items()))
+    with serve(kafka) as (host, port):
+        kafka.addresses = {1: (host, port)}
+        assert main(["topics", "list", "-b", f"{host}:{port}", "--command-config", str(file)]) == 0
+    assert "t" in capsys.readouterr().out
+    assert b"auth=Bearer abc_-" in asked[0]
 
 
 def test_azures_metadata_service_is_asked_for_the_namespace():

@@ -12,7 +12,7 @@ from kafkasource.security.sasl import jaas
 from kafkasource.security.sasl.kerberos_config import KerberosConfig
 from kafkasource.security.sasl.oauth_config import extensions_of, token_source
 from kafkasource.security.sasl.option_values import OptionValues
-from kafkasource.security.sasl.options import BY_NAME, canonical, vendor_defaults
+from kafkasource.security.sasl.options import BY_NAME, CLIENT_HANDLER, canonical, vendor_defaults
 from kafkasource.security.sasl.scram import HASHES
 from kafkasource.security.security_option import shown
 from kafkasource.security.tokens.keeper import Refresh
@@ -119,6 +119,7 @@ def _check_names(mechanism: str, module: jaas.LoginModule | None, options: Mappi
             (name.startswith(("sasl.oauthbearer.", "https.")) and mechanism != "OAUTHBEARER" and "OAUTHBEARER")
             or (name.startswith("sasl.kerberos.") and mechanism != "GSSAPI" and "GSSAPI")
             or (name in ("sasl.username", "sasl.password") and not with_password and "PLAIN or SCRAM")
+            or (name == CLIENT_HANDLER and mechanism != "OAUTHBEARER" and "AWS_MSK_IAM or OAUTHBEARER")
         )
         if others:
             raise OptionError(f"option {shown(name)} is for {others}, but {shown('sasl.mechanism')} is {mechanism}")

@@ -11,7 +11,7 @@ from kafkasource.secrets import Secret
 from kafkasource.security.sasl.jaas import MSK_IAM, LoginModule
 from kafkasource.security.sasl.oauthbearer import check_extension
 from kafkasource.security.sasl.option_values import OptionValues
-from kafkasource.security.sasl.options import AMAZONS_HANDLERS
+from kafkasource.security.sasl.options import AMAZONS_HANDLERS, CLIENT_HANDLER
 from kafkasource.security.security_option import shown
 from kafkasource.security.tokens.assertion import ALGORITHMS, AssertionFile, SignedAssertion
 from kafkasource.security.tokens.aws import AwsToken, region_of
@@ -126,7 +126,7 @@ def _vendor(values: OptionValues, module: LoginModule | None) -> str | None:
         if metadata not in _METADATAS:
             raise OptionError(f"option {shown(_METADATA)}: expected one of {', '.join(_METADATAS)}")
         return _METADATAS[metadata]
-    handler = values.text(_HANDLER) or ""
+    handler = values.text(_HANDLER) or values.text(CLIENT_HANDLER) or ""
     if handler.endswith(AMAZONS_HANDLERS) or (module is not None and module.kind == MSK_IAM):
         return "aws"
     return "google" if handler.endswith(_OF_GOOGLE) else None

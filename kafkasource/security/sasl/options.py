@@ -12,6 +12,7 @@ from kafkasource.security.security_option import SecurityOption, shown
 
 _ENDPOINT = "sasl.oauthbearer.token.endpoint"
 _ASSERTION = "sasl.oauthbearer.assertion"
+CLIENT_HANDLER = "sasl.client.callback.handler.class"
 
 ROWS = (
     SecurityOption(
@@ -128,6 +129,11 @@ ROWS = (
         "sasl.login.callback.handler.class",
         "Kafka's, Amazon's, Google's or Strimzi's handler for tokens, by its class: what it does is done here.",
     ),
+    SecurityOption(
+        CLIENT_HANDLER,
+        "Amazon's handler for IAM, by its class: it goes with AWS_MSK_IAM or OAUTHBEARER, and means a token of Amazon's"
+        " signer. Another class is an error.",
+    ),
     SecurityOption(f"{_ASSERTION}.file", "A file with a signed assertion (a JWT), which is read again at each use."),
     SecurityOption(f"{_ASSERTION}.algorithm", "How an assertion is signed: RS256 or ES256.", default="RS256"),
     SecurityOption(f"{_ASSERTION}.private.key.file", "A PEM file with the private key that signs assertions."),
@@ -156,14 +162,14 @@ BY_NAME: Mapping[str, SecurityOption] = {row.name: row for row in ROWS}
 CANONICAL: Mapping[str, str] = {row.alias: row.name for row in ROWS if row.alias}
 
 _JAVA = "it names a Java class, which only a JVM can run"
+_JAVAS_LOGIN = f"{_JAVA}. Use sasl.jaas.config or sasl.oauthbearer.token.function"
 _BROKERS = "only brokers check tokens; the client sends them as they are"
 _UNSECURED = "write the claims of an unsecured token into sasl.jaas.config, as Java does"
 _KINIT = "Kerberos tickets are taken from the keytab or the cache when a connection needs them; nothing runs kinit"
 
 # What is refused, because it could only be ignored: a name, or the beginning of names that ends with a dot; and why.
 REFUSED: Mapping[str, str] = {
-    "sasl.client.callback.handler.class": f"{_JAVA}. Use sasl.jaas.config or sasl.oauthbearer.token.function",
-    "sasl.login.class": f"{_JAVA}. Use sasl.jaas.config or sasl.oauthbearer.token.function",
+    "sasl.login.class": _JAVAS_LOGIN,
     "security.providers": _JAVA,
     "sasl.oauthbearer.jwt.validator.class": f"{_JAVA}, and {_BROKERS}",
     "sasl.oauthbearer.jwks.": _BROKERS,
@@ -201,9 +207,8 @@ def canonical(options: Mapping[str, str]) -> dict[str, str]:
     for given, text in options.items():
         lower = given.lower()
         name = CANONICAL.get(lower, lower)
-        if lower == "sasl.client.callback.handler.class" and text.strip().endswith(AMAZONS_HANDLERS):
-            continue  # it goes with the mechanism AWS_MSK_IAM
-        why = refusal(name)
+        foreign = name == CLIENT_HANDLER and not text.strip().endswith(AMAZONS_HANDLERS)
+        why = _JAVAS_LOGIN if foreign else refusal(name)
         if why is not None:
             raise OptionError(f"option {shown(given)} is not supported: {why}")
         if name not in BY_NAME:
