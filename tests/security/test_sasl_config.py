@@ -91,6 +91,16 @@ def test_kerberos_comes_by_options_or_jaas():
     assert of({}).kerberos == KerberosConfig("kafka")
 
 
+def test_the_service_of_a_kerberos_entry_in_jaas_counts_unless_an_option_contradicts_it():
+    """As KerberosLogin of Kafka has it. `kafka` is our default alone, which contradicts nothing."""
+    jaas = "com.sun.security.auth.module.Krb5LoginModule required serviceName=bigkafka;"
+    assert of({"sasl.jaas.config": jaas}).kerberos == KerberosConfig("bigkafka")
+    named = {"sasl.jaas.config": jaas, "sasl.kerberos.service.name": "bigkafka"}
+    assert of(named).kerberos == KerberosConfig("bigkafka")
+    with pytest.raises(OptionError, match=r"kafka\.sasl\.kerberos\.service\.name"):
+        of(named | {"sasl.kerberos.service.name": "kafka"})
+
+
 def test_times_of_tokens_have_javas_names_and_bounds():
     given = {"sasl.mechanism": "OAUTHBEARER", URL: "file:/t"}
     assert of(given).refresh == Refresh(0.8, 0.05, 60, 300)

@@ -143,19 +143,20 @@ def _with_password(mechanism: str, values: OptionValues, module: jaas.LoginModul
 
 
 def _kerberos_of(values: OptionValues, module: jaas.LoginModule | None) -> KerberosConfig:
-    service = values.text("sasl.kerberos.service.name")
+    name = "sasl.kerberos.service.name"
+    given, default = values.text(name) if values.is_given(name) else None, BY_NAME[name].default
     if module is None:
         return KerberosConfig(
-            service or "kafka", values.text("sasl.kerberos.principal"), values.text("sasl.kerberos.keytab")
+            given or default, values.text("sasl.kerberos.principal"), values.text("sasl.kerberos.keytab")
         )
     of_module = module.text("serviceName")
-    if service and of_module and service != of_module:
-        raise OptionError(f"serviceName in sasl.jaas.config and {shown('sasl.kerberos.service.name')} are not the same")
+    if given and of_module and given != of_module:
+        raise OptionError(f"serviceName in sasl.jaas.config and {shown(name)} are not the same")
     uses_keytab = (module.text("useKeyTab") or "").lower() == "true"
     keytab = module.text("keyTab") if uses_keytab else None
     if uses_keytab and not keytab:
         raise OptionError("sasl.jaas.config has useKeyTab=true without keyTab: name the file")
-    return KerberosConfig(service or of_module or "kafka", module.text("principal"), keytab, module.text("ticketCache"))
+    return KerberosConfig(given or of_module or default, module.text("principal"), keytab, module.text("ticketCache"))
 
 
 def _refresh_of(values: OptionValues) -> Refresh:
