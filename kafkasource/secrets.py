@@ -8,6 +8,8 @@ A reference may stand anywhere in a value. Nothing resolves it before `Reference
 connects calls: plans, pickles and logs hold the reference, not what it stands for. What it stands for is not searched
 for references again. Text in braces with another word before the colon is left alone, as Kafka does.
 
+Blanks around a whole value do not count, as in Java's clients: a file that ends with a newline is a password without.
+
 Unlike Kafka, a reference to what is not there is an error: Kafka would take the reference itself for the password.
 """
 
@@ -28,6 +30,7 @@ PATHS_ALLOWED = "KAFKASOURCE_SECRETS_PATHS"  # files and folders that references
 
 _REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 _MOST_BYTES = 1 << 20  # of a file that a reference names
+_JAVAS_BLANKS = "".join(map(chr, range(0x21)))  # what String.trim cuts; Python's strip has other characters
 
 
 class Secret:
@@ -95,7 +98,7 @@ class References:
         return self._resolve(text, os.environ if environment is None else environment, _Files())
 
     def resolve_all(self, options: Mapping[str, str], environment: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Each value resolved. Raises OptionError, which names the option and the reference.
+        """Each value resolved, then trimmed. Raises OptionError, which names the option and the reference.
 
         A file is read once for all of them: a user and a password from one file belong together, also while somebody
         puts another file in its place.
@@ -103,7 +106,7 @@ class References:
         found, files = {}, _Files()
         for name, text in options.items():
             try:
-                found[name] = self._resolve(text, os.environ if environment is None else environment, files)
+                found[name] = trimmed(self._resolve(text, os.environ if environment is None else environment, files))
             except OptionError as error:
                 raise OptionError(f"option 'kafka.{name}': {error}") from None
         return found
@@ -153,6 +156,11 @@ class References:
             raise OptionError(f"{reference}: behind the folder stands the name of a file in it, no path")
         folder = _allowed(reference, find_file(path), self.folder_paths, "dir", environment)
         return files.read(reference, folder / name)
+
+
+def trimmed(text: str) -> str:
+    """A value of an option without the blanks around it: Java's ConfigDef cuts them, once references are resolved."""
+    return text.strip(_JAVAS_BLANKS)
 
 
 def has_reference(text: str) -> bool:

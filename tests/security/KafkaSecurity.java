@@ -18,6 +18,7 @@ import javax.security.auth.callback.CallbackHandler;
 import javax.security.auth.callback.NameCallback;
 import javax.security.auth.login.AppConfigurationEntry;
 import javax.security.sasl.SaslServer;
+import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigTransformer;
 import org.apache.kafka.common.config.provider.ConfigProvider;
 import org.apache.kafka.common.config.provider.DirectoryConfigProvider;
@@ -77,6 +78,7 @@ public class KafkaSecurity {
         switch (command) {
             case "properties": return properties(texts.get(0));
             case "resolve": return resolve(texts);
+            case "trim": return trim(texts.get(0));
             case "jaas": return jaas(texts.get(0));
             case "plain": return plain(texts.get(0), texts.get(1));
             case "scram": return scram(texts);
@@ -114,6 +116,14 @@ public class KafkaSecurity {
         Map<String, String> config = new HashMap<>();
         config.put("it", texts.get(0));
         return word(new ConfigTransformer(providers).transform(config).data().get("it"));
+    }
+
+    static String trim(String text) {
+        String secret = ((Password) ConfigDef.parseType("it", text, ConfigDef.Type.PASSWORD)).value();
+        String plain = (String) ConfigDef.parseType("it", text, ConfigDef.Type.STRING);
+        if (!secret.equals(plain))
+            throw new IllegalStateException();
+        return word(secret);
     }
 
     static String jaas(String text) {

@@ -229,8 +229,13 @@ def test_a_changed_password_counts_from_the_next_connection_on(tmp_path):
     given = {"sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": f"${{dir:{tmp_path}:password}}"}
     login = Login(SaslOptions.of(given), "h")
     assert login.mechanism("b").first() == b"\0a\0old"
-    secret.write_text("new")
+    secret.write_text("new\n")  # as editors end a file
     assert login.mechanism("b").first() == b"\0a\0new"
+
+
+def test_blanks_around_a_password_are_those_that_java_cuts():
+    given = {"sasl.mechanism": "PLAIN", "sasl.username": " a", "sasl.password": "\x00p\u00a0 "}
+    assert of(given) == SaslConfig("PLAIN", "a", Secret("p\u00a0"))
 
 
 def test_connections_of_a_process_share_a_token():

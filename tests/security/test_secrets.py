@@ -8,7 +8,7 @@ import pytest
 from kafka_security import ask, text_of
 
 from kafkasource.errors import OptionError
-from kafkasource.secrets import References, Secret, has_reference
+from kafkasource.secrets import References, Secret, has_reference, trimmed
 
 ENVIRONMENT = {"USER_A": "alice", "USER_B": "b${env:USER_A}", "X.y": "", "C": "p\\q"}
 
@@ -70,6 +70,25 @@ def test_references_mean_what_they_mean_to_kafka(folder):
     answers = ask([["resolve", text, "", ""] for text in texts])
     for text, answer in zip(texts, answers, strict=True):
         assert References().resolve(text, ENVIRONMENT) == text_of(answer), text
+
+
+@pytest.mark.peers
+def test_blanks_around_a_value_count_as_little_as_in_kafka():
+    texts = ["changeit \n", "\x00\x1f a b\t", "\u00a0a\u2003", "\x7fa\x85", " ", ""]
+    answers = ask([["trim", text] for text in texts])
+    assert [trimmed(text) for text in texts] == [text_of(answer) for answer in answers]
+
+
+def test_a_file_that_ends_with_a_newline_is_a_password_without_it(tmp_path):
+    """References are resolved first and values trimmed then, as AbstractConfig does it."""
+    (tmp_path / "storepass").write_text("changeit\n")
+    options = {
+        "ssl.truststore.password": f"${{dir:{tmp_path}:storepass}}",
+        "ssl.key.password": "${env:KEY}",
+        "a": " b ",
+    }
+    resolved = References().resolve_all(options, {"KEY": " k k "})
+    assert resolved == {"ssl.truststore.password": "changeit", "ssl.key.password": "k k", "a": "b"}
 
 
 @pytest.mark.peers

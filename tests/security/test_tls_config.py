@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from kafkasource.errors import OptionError
+from kafkasource.secrets import Secret
 from kafkasource.security.tls.ciphers import openssl_name
 from kafkasource.security.tls.config import TlsConfig
 from kafkasource.security.tls.options import ALIASES, BY_NAME, REFUSED, ROWS
@@ -21,6 +22,13 @@ def test_without_options_the_client_checks_names_and_offers_both_versions():
     assert config == TlsConfig()
     assert config.check_hostname
     assert config.versions == ("TLSv1.2", "TLSv1.3")
+
+
+def test_blanks_around_a_password_do_not_count_as_in_java():
+    named = {f"{KEYS}.location": " /k ", f"{KEYS}.password": "changeit ", "ssl.key.password": "\tke y\n"}
+    config = TlsConfig.of(named)
+    assert (config.keystore_location, config.keystore_password) == ("/k", Secret("changeit"))
+    assert config.key_password == Secret("ke y")
 
 
 @pytest.mark.parametrize("alias", ALIASES)

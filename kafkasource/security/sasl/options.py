@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafkasource.errors import OptionError
+from kafkasource.secrets import trimmed
 from kafkasource.security.security_option import SecurityOption, shown
 
 _ENDPOINT = "sasl.oauthbearer.token.endpoint"
@@ -207,7 +208,7 @@ def canonical(options: Mapping[str, str]) -> dict[str, str]:
     for given, text in options.items():
         lower = given.lower()
         name = CANONICAL.get(lower, lower)
-        foreign = name == CLIENT_HANDLER and not text.strip().endswith(AMAZONS_HANDLERS)
+        foreign = name == CLIENT_HANDLER and not trimmed(text).endswith(AMAZONS_HANDLERS)
         why = _JAVAS_LOGIN if foreign else refusal(name)
         if why is not None:
             raise OptionError(f"option {shown(given)} is not supported: {why}")
@@ -215,7 +216,7 @@ def canonical(options: Mapping[str, str]) -> dict[str, str]:
             if name.startswith("sasl."):
                 raise OptionError(f"option {shown(given)} is unknown: no Kafka client has a SASL option of this name")
             continue
-        value = text.strip()
+        value = trimmed(text)
         if found.setdefault(name, value) != value:
             raise OptionError(f"options {shown(name)} and {shown(BY_NAME[name].alias)} contradict each other: give one")
     return found

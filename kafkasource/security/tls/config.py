@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkasource.errors import OptionError
-from kafkasource.secrets import Secret
+from kafkasource.secrets import Secret, trimmed
 from kafkasource.security.security_option import shown
 from kafkasource.security.tls.ciphers import Ciphers, read_ciphers
 from kafkasource.security.tls.options import ALIASES, BY_NAME, REFUSED, named
@@ -116,11 +116,11 @@ def _given(options: Mapping[str, str]) -> dict[str, str]:
             if name.startswith("ssl."):
                 raise OptionError(f"option {shown(name)} is not known; docs/options.md lists those of TLS")
             continue
-        if not text.strip():
+        value = trimmed(text)
+        if not value:
             continue
-        if given.get(main, text) != text:
+        if given.setdefault(main, value) != value:
             raise OptionError(f"option {BY_NAME[main].shown} has two values under its two names. Leave out one of them")
-        given[main] = text if BY_NAME[main].secret else text.strip()
     if given.get("ssl.truststore.location", "").lower() == _PROBE:
         del given["ssl.truststore.location"]
     return given
