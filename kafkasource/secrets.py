@@ -109,6 +109,11 @@ class References:
                 found[name] = trimmed(self._resolve(text, os.environ if environment is None else environment, files))
             except OptionError as error:
                 raise OptionError(f"option 'kafka.{name}': {error}") from None
+            if not _is_unicode(found[name]):
+                raise OptionError(
+                    f"option 'kafka.{name}': the value has half of a character (\\ud800 to \\udfff), for which no "
+                    "bytes stand. Write it as UTF-8, or both halves one behind the other"
+                )
         return found
 
     def _resolve(self, text: str, environment: Mapping[str, str], files: _Files) -> str:
@@ -138,6 +143,11 @@ class References:
                 f"{reference}: there is no such environment variable in the process that connects to Kafka. Set it on "
                 f"the driver and, by spark.executorEnv.{name}, on the executors"
             )
+        if not _is_unicode(environment[name]):  # Python keeps a byte that is no UTF-8 as half of a character
+            raise OptionError(
+                f"{reference}: the environment variable is not UTF-8 in the process that connects to Kafka. Export it "
+                "from a shell whose locale is UTF-8"
+            )
         return environment[name]
 
     def _of_properties(self, reference: str, path: str, key: str, environment: Mapping[str, str], files: _Files) -> str:
@@ -166,6 +176,11 @@ def trimmed(text: str) -> str:
 def has_reference(text: str) -> bool:
     """Whether something in the text would be resolved."""
     return any(match[1] == "env" or (match[1] in ("file", "dir") and match[2]) for match in _REFERENCE.finditer(text))
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether UTF-8 has bytes for it. Python's own error would hold the text."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _compiled(pattern: str, place: str) -> re.Pattern[str]:

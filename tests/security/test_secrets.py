@@ -1,6 +1,7 @@
 """Secrets do not print, and references say where a secret lies. Kafka's providers are the oracle for what they mean."""
 
 import copy
+import os
 import pickle
 from pathlib import Path
 
@@ -175,6 +176,24 @@ def test_a_file_that_is_too_large_or_no_text_is_refused(folder):
     for name in ("large", "binary"):
         with pytest.raises(OptionError, match=name):
             References().resolve(f"${{dir:{folder}:{name}}}")
+
+
+def test_a_text_that_is_no_unicode_is_refused_by_its_reference_and_option(tmp_path):
+    """UnicodeEncodeError, which would come of it later, has the password as its `object`."""
+    (tmp_path / "halves.properties").write_text("one=geheim\\ud83d\nboth=\\ud83d\\ude00\n")
+    latin = os.fsdecode(b"geheim\xe9")  # as os.environ has what a shell of another locale exports
+    for text, named in (
+        ("${env:LATIN}", "${env:LATIN}"),
+        (f"${{file:{tmp_path}/halves.properties:one}}", "kafka.sasl.password"),
+        (latin, "kafka.sasl.password"),
+    ):
+        with pytest.raises(OptionError) as raised:
+            References().resolve_all({"sasl.password": text}, {"LATIN": latin})
+        assert named in str(raised.value)
+        assert "geheim" not in f"{raised.value} {raised.value.args} {raised.value.__cause__}"
+        assert str(raised.value).isprintable()
+    both = References().resolve_all({"sasl.password": f"${{file:{tmp_path}/halves.properties:both}}"})
+    assert both == {"sasl.password": "\N{GRINNING FACE}"}
 
 
 def test_options_of_kafkas_providers_are_taken():
