@@ -409,7 +409,8 @@ class Link:
         if parts is not None:
             self._say(stream, parts, now)
             self._follow(stream, now)
-            self._write(now)
+            if self.stream is stream:  # else: the connection broke as the requests that waited were written
+                self._write(now)
 
     def _stream_ended(self, now: float, error: OSError | TlsError) -> None:
         stream = self.stream

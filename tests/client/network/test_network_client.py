@@ -4,11 +4,13 @@ import itertools
 import os
 import socket
 import threading
+from types import SimpleNamespace
 
 import pytest
-from fake_broker import CLOSE, SILENCE, Cut, FakeKafka, FakeNet, Raw, Throttle, serve
+from fake_broker import CLOSE, SILENCE, AtOnce, Cut, FakeKafka, FakeNet, Raw, Throttle, serve
 
 from kafkasource.client.config import ClientConfig
+from kafkasource.client.network import background
 from kafkasource.client.network.network_client import NetworkClient
 from kafkasource.client.transport.resolver import Resolver, process_resolver
 from kafkasource.errors import (
@@ -20,6 +22,8 @@ from kafkasource.errors import (
     UnsupportedApiVersion,
 )
 from kafkasource.protocol.apis import API_VERSIONS, DESCRIBE_GROUPS, LIST_OFFSETS, METADATA, OFFSET_FETCH, PRODUCE
+from kafkasource.security.config import SecurityConfig
+from kafkasource.security.sasl.plain import Plain
 
 ASK = {"topics": [], "allow_auto_topic_creation": False}
 NOTHING = {"acks": 0, "timeout_ms": 1000, "topic_data": []}
@@ -310,6 +314,30 @@ def test_an_answer_that_came_in_time_counts_however_late_somebody_polls(net):
     net.most_bytes_at_once = 10  # so it takes several polls
     until_done(client, pending)
     assert pending.error is None
+
+
+def test_a_connection_that_breaks_as_a_login_in_a_thread_ends_is_lost_and_the_next_one_works(net, monkeypatch):
+    """Kerberos checks the broker's last answer in a thread; then the requests that waited are written at once."""
+    check = Plain.respond
+
+    def check_and_break(self, challenge):
+        monkeypatch.setattr(Plain, "respond", check)
+        net.transports[-1].reset = True
+        return check(self, challenge)
+
+    monkeypatch.setattr(background, "threading", SimpleNamespace(Thread=AtOnce))
+    monkeypatch.setattr(Plain, "blocks", True)
+    monkeypatch.setattr(Plain, "respond", check_and_break)
+    given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    client = net.client(
+        security=SecurityConfig.of({**given, "sasl.username": "alice", "sasl.password": "secret"}),
+    )
+    first = client.send(-1, METADATA, ASK)
+    until_done(client, first)
+    assert isinstance(first.error, ConnectionLost)
+    second = client.send(-1, METADATA, ASK)
+    until_done(client, second)
+    assert second.error is None
 
 
 def test_an_idle_connection_is_closed_after_its_time(net):

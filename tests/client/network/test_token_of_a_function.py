@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from fake_broker import FakeKafka, FakeNet
+from fake_broker import AtOnce, FakeKafka, FakeNet
 
 from kafkasource.client.network import background
 from kafkasource.errors import ConnectFailed, KafkaSourceError, OptionError
@@ -12,13 +12,6 @@ from kafkasource.security.config import SecurityConfig
 from kafkasource.security.tokens.function import FunctionToken
 
 ASK = {"topics": [], "allow_auto_topic_creation": False}
-
-
-class AtOnce:
-    """In place of a thread: the fake clock does not wait for one."""
-
-    def __init__(self, target, **about):
-        self.start = target
 
 
 @pytest.fixture
