@@ -163,6 +163,11 @@ class Connection(Generic[Token]):
             high = min(high, max_version)
         served = (self._versions or {}).get(api.key)
         peer = f"{self._peer} (Kafka {self.release.name})" if self.release else self._peer
+        if served is None and api is METADATA:  # which brokers of each release serve
+            raise UnsupportedApiVersion(
+                f"{peer} does not serve {api.name}: this is the listener of a KRaft controller. Name the brokers by"
+                " 'kafka.bootstrap.servers': a port of their 'listeners' that 'controller.listener.names' does not name"
+            )
         if served is None:
             raise UnsupportedApiVersion(f"{peer} does not serve {api.name}, which this needs: it is too old")
         if max(low, served[0]) > min(high, served[1]):

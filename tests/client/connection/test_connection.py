@@ -94,6 +94,15 @@ def test_no_common_version_names_both_ranges_and_an_unserved_api_says_so():
     assert connection.in_flight == 0
 
 
+def test_a_controllers_listener_says_that_it_is_one_and_which_address_to_use():
+    """Of the listeners in Kafka's MetadataRequest.json there is `broker`, and no `controller`."""
+    kafka = FakeKafka()
+    del kafka.versions[METADATA.key]
+    with pytest.raises(UnsupportedApiVersion, match=r"b:9092.*KRaft controller.*kafka\.bootstrap\.servers") as raised:
+        Talk(kafka).negotiate().connection.send(METADATA, ASK, "token")
+    assert "too old" not in str(raised.value)
+
+
 def test_a_body_that_does_not_fit_leaves_the_connection_as_it_was():
     talk = Talk().negotiate()
     with pytest.raises(ProtocolError):
