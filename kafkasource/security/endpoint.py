@@ -136,6 +136,11 @@ class HttpClient:
         return answer.body
 
 
+def origin_of(url: str) -> str:
+    """A token endpoint by its address, for errors."""
+    return f"the token endpoint {address_of(url) or ''}".rstrip()
+
+
 def _address_of(url: str, allow_http: bool) -> Address:
     address = address_of(url)
     if address is None:

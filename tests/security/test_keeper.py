@@ -16,6 +16,7 @@ from kafkasource.security.tokens.token import Token
 class Source:
     life_s: float | None = 3600
     waits: bool = True
+    origin: str = "the source of this test"
     error: Exception | None = None
     fetched: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -163,6 +164,38 @@ def test_while_one_thread_fetches_the_next_token_others_go_on_with_the_old_one()
         first.join(60)
     assert found == ["token 1", "token 1"]
     assert source.fetched == 2
+
+
+def test_a_first_fetch_that_hangs_holds_one_thread_and_not_one_for_each_attempt():
+    clock, asked, answered, found = Clock(), threading.Event(), threading.Event(), []
+    source = Source()
+    keeper, fetch = a_keeper(source, clock), source.fetch
+
+    def hang(http, now_s):
+        asked.set()
+        answered.wait(60)
+        return fetch(http, now_s)
+
+    def attempt():
+        try:
+            found.append(taken(keeper))
+        except TokenNotAvailable as error:
+            found.append(error)
+
+    source.fetch = hang
+    first, second = (threading.Thread(target=attempt) for _ in range(2))
+    first.start()
+    try:
+        assert asked.wait(60)
+        clock.now += 30  # the longest attempt to connect: socket.connection.setup.timeout.max.ms
+        second.start()
+        second.join(10)
+        assert "the source of this test" in str(found[0])
+    finally:
+        answered.set()
+        first.join(60)
+    assert found[1] == "token 1"
+    assert taken(keeper) == "token 1"
 
 
 @pytest.mark.parametrize("why", ["it expired", "a broker refused it"])

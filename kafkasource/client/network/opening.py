@@ -242,7 +242,14 @@ class Opening:
     # What went wrong.
 
     def late(self, state: State) -> Happened:
-        return self.failed(state, f"{_NOT_IN_TIME[state]} in time (socket.connection.setup.timeout.ms)")
+        awaited = "" if self._login is None else f"{self._awaited} has not answered; "
+        return self.failed(state, f"{awaited}{_NOT_IN_TIME[state]} in time (socket.connection.setup.timeout.ms)")
+
+    @property
+    def _awaited(self) -> str:
+        """Whom SASL waits for in another thread, and who is not the broker."""
+        source = None if self._credentials is None else self._credentials.token_source
+        return "the KDC" if source is None else source.origin
 
     def failed(self, state: State, reason: str, error: KafkaSourceError | None = None) -> Happened:
         """This address did not work out; go on with the next one of the host, if there is one.

@@ -27,6 +27,7 @@ class AwsToken:
     role_arn: str | None = None
     role_session: str | None = None
     waits = True  # for AWS's metadata or token service
+    origin = "Amazon's signer"
 
     def fetch(self, http: HttpClient, now_s: float) -> Token:
         try:

@@ -18,6 +18,7 @@ class AzureToken:
     client_id: str = ""  # of a user-assigned identity
     url: str = METADATA
     waits = True
+    origin = "Azure's metadata service"
 
     def fetch(self, http: HttpClient, now_s: float) -> Token:
         query = {"api-version": "2018-02-01", "resource": self.resource}

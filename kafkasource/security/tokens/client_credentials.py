@@ -7,7 +7,7 @@ import urllib.parse
 from dataclasses import dataclass
 
 from kafkasource.secrets import Secret
-from kafkasource.security.endpoint import HttpClient
+from kafkasource.security.endpoint import HttpClient, origin_of
 from kafkasource.security.tokens.token import Token, token_of_answer
 
 
@@ -19,6 +19,10 @@ class ClientCredentials:
     scope: str = ""
     urlencode: bool = False  # RFC 6749 wants id and secret encoded in the header; many endpoints do not
     waits = True
+
+    @property
+    def origin(self) -> str:
+        return origin_of(self.url)
 
     def fetch(self, http: HttpClient, now_s: float) -> Token:
         form = {"grant_type": "client_credentials"}

@@ -31,5 +31,9 @@ class TokenFile:
     path: str  # `shipped_files.find_file` says where a relative one lies
     waits = False
 
+    @property
+    def origin(self) -> str:
+        return f"the file {self.path}"
+
     def fetch(self, http: HttpClient, now_s: float) -> Token:
         return token_of(text_of_file(self.path, "the OAuth token"), now_s)

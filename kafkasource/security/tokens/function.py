@@ -24,6 +24,10 @@ class FunctionToken:
         if not _NAME.fullmatch(self.name):
             raise OptionError("option 'kafka.sasl.oauthbearer.token.function': write module:function")
 
+    @property
+    def origin(self) -> str:
+        return f"the function {self.name} of 'kafka.sasl.oauthbearer.token.function'"
+
     def fetch(self, http: HttpClient, now_s: float) -> Token:
         module, _, function = self.name.partition(":")
         try:

@@ -22,6 +22,7 @@ _HEADERS = {"Metadata-Flavor": "Google"}
 class GoogleToken:
     url: str = METADATA
     waits = True
+    origin = "Google's metadata service"
 
     def fetch(self, http: HttpClient, now_s: float) -> Token:
         account = http.get(f"{self.url}/email", _HEADERS, local=True).decode("ascii", "replace").strip()

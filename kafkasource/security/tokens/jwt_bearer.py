@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkasource.security.endpoint import HttpClient
+from kafkasource.security.endpoint import HttpClient, origin_of
 from kafkasource.security.tokens.assertion import AssertionFile, SignedAssertion
 from kafkasource.security.tokens.token import Token, token_of_answer
 
@@ -20,6 +20,10 @@ class JwtBearer:
     assertion: Assertion
     scope: str = ""
     waits = True
+
+    @property
+    def origin(self) -> str:
+        return origin_of(self.url)
 
     def fetch(self, http: HttpClient, now_s: float) -> Token:
         form = {"grant_type": JWT_BEARER, "assertion": self.assertion.text(now_s)}
@@ -37,6 +41,10 @@ class AssertedClient:
     client_id: str = ""
     scope: str = ""
     waits = True
+
+    @property
+    def origin(self) -> str:
+        return origin_of(self.url)
 
     def fetch(self, http: HttpClient, now_s: float) -> Token:
         form = {

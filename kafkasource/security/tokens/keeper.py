@@ -3,7 +3,8 @@
 There is no thread: who authenticates asks, and the first who asks after the token is due fetches the next one. While
 the old token is valid, a source that fails is only a warning, and whoever comes during the fetch goes on with the old
 one. So a source that is down for a while, or hangs, ends no connection, and nobody asks it in vain where no connection
-needs a token.
+needs a token. Without a valid token a fetch that hangs is waited for, but not for ever: each attempt to connect would
+leave a thread here.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kafkasource.errors import KafkaSourceError, TokenRefused
+from kafkasource.errors import KafkaSourceError, TokenNotAvailable, TokenRefused
 from kafkasource.security.endpoint import HttpClient
 from kafkasource.security.tokens.token import Token, TokenSource
 
 log = logging.getLogger(__name__)
 
 _AFTER_FAILURE_S = 10  # as in Java
+_MOST_FETCH_S = 30  # for which others wait; as long as an attempt to connect may take, by default
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class TokenKeeper:
         self._clock = clock
         self._uniform = uniform
         self._lock = threading.Lock()  # held while one thread fetches for all
+        self._fetching_since_s: float | None = None
         self._token: Token | None = None
         self._due_at_s = 0.0
 
@@ -82,17 +85,27 @@ class TokenKeeper:
         """A token that is valid now. Raises TokenNotAvailable, TokenRefused, OptionError."""
         present = self._token
         if present is None or not self._source.waits or _left_s(present, self._clock()) <= 0:
-            self._lock.acquire()
+            self._await_turn()
         elif not self._lock.acquire(blocking=False):
             return present  # another thread fetches the next one, which may take long
         try:
-            now_s = self._clock()
+            now_s = self._fetching_since_s = self._clock()
             token = self._token
             if token is None or not self._source.waits or now_s >= self._due_at_s:
                 token = self._token = self._renewed(token, now_s)
             return token
         finally:
+            self._fetching_since_s = None
             self._lock.release()
+
+    def _await_turn(self) -> None:
+        """Take the lock. Raises TokenNotAvailable where another thread has been fetching for too long."""
+        since_s = self._fetching_since_s
+        for_s = 0.0 if since_s is None else max(0.0, self._clock() - since_s)
+        if not self._lock.acquire(timeout=max(0.0, _MOST_FETCH_S - for_s)):
+            raise TokenNotAvailable(
+                f"{self._source.origin} was asked for a token, and has not answered for a long time"
+            )
 
     def forget(self, token: Token) -> None:
         """A broker has refused this token: the next call fetches another one, unless that has been done already."""

@@ -39,6 +39,10 @@ class TokenSource(Protocol):
     def waits(self) -> bool:
         """Whether `fetch` waits for another server. If not, each authentication calls it."""
 
+    @property
+    def origin(self) -> str:
+        """Who gives the tokens, for errors."""
+
     def fetch(self, http: HttpClient, now_s: float) -> Token:
         """A new token. `now_s`: since 1970. Raises TokenNotAvailable, TokenRefused, OptionError."""
 

@@ -17,6 +17,7 @@ class UnsecuredToken:
     claims: tuple[tuple[str, Claim], ...]  # iat and exp come from the clock, unless they are here
     lifetime_s: int = 3600
     waits = False
+    origin = "sasl.jaas.config"
 
     def fetch(self, http: HttpClient, now_s: float) -> Token:
         # Whole seconds, rounded down: the broker may check in the same millisecond, and refuses what is in its future.

@@ -53,3 +53,12 @@ def test_an_error_that_nobody_expected_ends_the_attempt_and_says_where_it_came_f
         assert error.retriable
         assert f"SASL failed: ZeroDivisionError, raised by fetch ({__file__}:" in str(error)
         assert "geheim" not in str(error)
+
+
+def test_a_function_that_hangs_is_named_and_not_only_the_time_that_is_over(client, monkeypatch):
+    never = SimpleNamespace(start=lambda: None)
+    monkeypatch.setattr(background, "threading", SimpleNamespace(Thread=lambda **about: never))
+    error = error_of(client)
+    assert isinstance(error, ConnectFailed)
+    assert "tokens_of_this_test:get" in str(error)
+    assert "socket.connection.setup.timeout.ms" in str(error)
