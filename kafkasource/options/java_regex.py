@@ -33,6 +33,8 @@ _PROPERTIES = {
     "isuppercase": "A-Z",
 }
 _INLINE_FLAGS = re.compile(r"\(\?([a-zA-Z]+)(-[a-zA-Z]+)?\)")
+_OCTAL = re.compile("[0-3][0-7]{2}|[0-7]{1,2}")
+_PYTHONS_OCTAL = re.compile("[0-7]{3}")  # behind a backslash
 
 
 @lru_cache(maxsize=64)
@@ -118,6 +120,13 @@ def _escape(pattern: str, pos: int, in_class: bool) -> tuple[str, int]:
         if match is None:
             raise ValueError("\\k must be followed by <name>")
         return f"(?P={match[1]})", match.end()
+    if letter == "0":
+        match = _OCTAL.match(pattern, pos + 2)
+        if match is None:
+            raise ValueError("\\0 wants octal digits behind it")
+        return f"\\x{int(match[0], 8):02x}", match.end()  # Python's \0 takes two digits more, where Java's takes three
+    if "1" <= letter <= "9" and (in_class or _PYTHONS_OCTAL.match(pattern, pos + 1)):
+        raise ValueError(f"\\{letter} is the text of a group here: write \\0 before octal digits")
     if letter == "z":
         return r"\Z", pos + 2
     if letter == "h":

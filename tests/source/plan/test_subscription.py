@@ -56,6 +56,12 @@ def test_a_strategy_that_cannot_be_meant_is_refused(given, message):
         (r"(?i)^LOG\z", ["log", "Log"], ["logs"]),
         (r"^[^-]+$", ["ab"], ["a-b"]),
         (r"(?<!x)y", ["y", "ay"], ["xy"]),
+        # Of java.util.regex.Pattern: \0n, \0nn, \0mnn, where m is at most 3.
+        (r"^\0141$", ["a"], ["1", "b"]),
+        (r"^\0611$", ["11"], ["a", "1"]),
+        (r"^\0501$", ["(1"], ["A", "P1"]),
+        (r"^[\0141-\0143]\056$", ["a.", "c."], ["1.", "d.", "ax"]),
+        (r"^(a)\1$", ["aa"], ["a", "a1"]),
     ],
 )
 def test_patterns_mean_what_java_means_by_them(pattern, matching, others):
@@ -64,7 +70,13 @@ def test_patterns_mean_what_java_means_by_them(pattern, matching, others):
     assert [t for t in matching + others if subscription.matches(t)] == matching
 
 
-@pytest.mark.parametrize("pattern", ["[a-z&&[^b]]", "[a[bc]]", r"\p{IsGreek}", "a(?i)b", r"\R", "(?P<n>a)", "[]a]"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("[a-z&&[^b]]", "[a[bc]]", r"\p{IsGreek}", "a(?i)b", r"\R", "(?P<n>a)", "[]a]"),
+        *(r"\08", r"a\0", r"\101", r"(a)\101", r"[\1]"),  # Java refuses the first two and the last: no octal, no group
+    ],
+)
 def test_what_python_would_understand_otherwise_is_refused(pattern):
     with pytest.raises(OptionError, match="not a usable regular expression"):
         parse(subscribePattern=pattern)
