@@ -80,7 +80,7 @@ class Metadata:
         self._used_ms: dict[str, float] = {}  # of those wanted: the first answer after their last use
         self._topics: dict[str, TopicMetadata] = {}
         self._nodes: dict[int, Node] = {}
-        self._taken: Body | None = None  # the answer that came last, while nothing has changed since
+        self._taken: list[Body] | None = None  # the topics of the last answer, while nothing has changed since
         self._taken_of_all = False  # it came to a question about all topics
         self.version = 0  # counts successful updates
         self.cluster_id: str | None = None
@@ -207,14 +207,14 @@ class Metadata:
         has nothing to tell yet (nothing is changed then). `epochs_hold`: its leader epochs count (`EPOCHS_HOLD`).
         `of_all`: the question was about all topics.
 
-        A connection answers with the same dict again where the broker's answer is the same: there is nothing to take.
+        The topics are the same list again where an answer says the same of them (`LastMetadata`): there is nothing
+        to take.
         """
-        same = body is self._taken
-        if not same:
-            self._take(body, epochs_hold)
+        same = body["topics"] is self._taken
+        self._take(body, epochs_hold, same_topics=same)
         if of_all and not (same and self._taken_of_all):  # the same may have answered a question about some topics
             self._drop_unnamed(body)
-        self._taken, self._taken_of_all = body, of_all or (same and self._taken_of_all)
+        self._taken, self._taken_of_all = body["topics"], of_all or (same and self._taken_of_all)
         self._forget_idle(now_ms)
         self.version += 1
         self._last_refresh_ms = self._last_success_ms = now_ms
@@ -232,7 +232,7 @@ class Metadata:
                 self._requested = True
             self._unasked = set()
 
-    def _take(self, body: Body, epochs_hold: bool) -> None:
+    def _take(self, body: Body, epochs_hold: bool, same_topics: bool) -> None:
         if body.get("error_code") == RebootstrapRequired.CODE:
             self.rebootstrap = True
             raise error_for(LeaderNotAvailable.CODE, "what is known of the brokers is too old (REBOOTSTRAP_REQUIRED)")
@@ -245,9 +245,10 @@ class Metadata:
             )
         if not nodes:  # what it says of topics is as empty
             raise error_for(LeaderNotAvailable.CODE, "a broker that is still starting knows nobody, not even itself")
-        self._taken = None  # until all of it is in
-        for topic in body["topics"]:
-            self._take_topic(topic, epochs_hold)
+        if not same_topics:
+            self._taken = None  # until all of it is in
+            for topic in body["topics"]:
+                self._take_topic(topic, epochs_hold)
         self._nodes = nodes
         self.cluster_id = cluster_id or self.cluster_id
         controller = body.get("controller_id", -1)

@@ -191,7 +191,8 @@ def _rows_writer(
     return write_rows
 
 
-def struct_reader(fields: Sequence[Field], version: int, flexible: bool) -> Read:
+def struct_reader(fields: Sequence[Field], version: int, flexible: bool, *, tags: bool = True) -> Read:
+    """`tags`: the fields are all that the struct has, so that its tagged ones follow them where it is flexible."""
     steps: list[ReadInto] = []
     for run in _runs(fields, version):
         layout = _layout(run)
@@ -200,7 +201,7 @@ def struct_reader(fields: Sequence[Field], version: int, flexible: bool) -> Read
         else:
             f = run[0]
             steps.append(_field_reader(f.name, _reader(f.type, version, flexible, f.nullable_in(version))))
-    if flexible:
+    if flexible and tags:
         steps.append(_tags_reader(fields, version))
     template, fresh = _template(fields, version)
 

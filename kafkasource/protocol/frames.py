@@ -58,6 +58,15 @@ def peek_correlation_id(frame: Buffer) -> int:
     return Reader(frame).int32()
 
 
+def decode_head(api: Api, version: int, frame: Buffer, before: str) -> tuple[Body, memoryview]:
+    """The fields of a response that come before this one, and the bytes from there on. Not of ApiVersions."""
+    reader = Reader(frame)
+    reader.int32()
+    if api.response.is_flexible(version):
+        reader.skip_tagged_fields()
+    return api.response.read_head(version, reader, before), reader.take(reader.remaining)
+
+
 def decode_response(api: Api, version: int, frame: Buffer) -> Body:
     """The body of a response, whose frame is given without its length.
 

@@ -37,6 +37,7 @@ class Message:
     flexible_since: int
     fields: Sequence[Field]
     _codecs: dict[int, _Codec] = field(default_factory=dict, init=False, repr=False)
+    _heads: dict[tuple[int, str], Read] = field(default_factory=dict, init=False, repr=False)
 
     def __repr__(self) -> str:
         return f"<Message {self.name}>"
@@ -68,6 +69,19 @@ class Message:
         except ProtocolError as error:
             raise ProtocolError(f"{self.name} v{version}: {error}") from None
         return body
+
+    def read_head(self, version: int, reader: Reader, before: str) -> Body:
+        """Only the fields that come before this one; the reader stands at it then."""
+        read = self._heads.get((version, before))
+        if read is None:
+            end = [f.name for f in self.fields].index(before)
+            read = struct_reader(self.fields[:end], version, self.is_flexible(version), tags=False)
+            self._heads[version, before] = read
+        try:
+            head: Body = read(reader)
+        except ProtocolError as error:
+            raise ProtocolError(f"{self.name} v{version}: {error}") from None
+        return head
 
     def _codec(self, version: int) -> _Codec:
         codec = self._codecs.get(version)

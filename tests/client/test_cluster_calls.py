@@ -73,6 +73,52 @@ def test_partitions_of_asks_anew_each_time_so_that_added_partitions_show(net, ka
     assert len(cluster.topics.describe(["u"])["u"].partitions) == 2
 
 
+class OfRaft(FakeKafka):
+    """Each broker says of the controller what it likes (KafkaApis.handleTopicMetadataRequest of Kafka 4.3: a random
+    broker that is alive), and knows of topics what it has heard."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.heard = {}
+
+    def _metadata(self, request):
+        topics = self.heard.get(request.node_id)
+        now, self.topics = self.topics, self.topics if topics is None else topics
+        body = super()._metadata(request)
+        self.topics = now
+        return {**body, "controller_id": request.node_id}
+
+
+def list_from(cluster, node_id):
+    """The names of all topics, as this broker tells them."""
+    pending = cluster.network.refresh_metadata(node_id, None)
+    cluster.caller.wait(pending)
+    return [topic["name"] for topic in pending.result()["topics"]]
+
+
+def test_the_same_topics_are_taken_once_whichever_broker_tells_them_and_whoever_is_the_controller():
+    cluster = FakeNet(OfRaft(nodes=3, topics={"t": 4})).cluster()
+    cluster.topics.list()
+    before = cluster.metadata.topic("t")
+    for node_id in (1, 2, 3, 1):
+        list_from(cluster, node_id)
+        assert cluster.metadata.topic("t") is before
+        assert cluster.metadata.controller_id == node_id
+
+
+def test_a_broker_that_lags_behind_takes_back_no_leader_and_hides_no_topic_for_longer_than_its_own_answer():
+    kafka = OfRaft(nodes=2, topics={"t": 1, "new": 1})
+    kafka.topics["t"] = FakeTopic([2], epochs={0: 5})
+    kafka.heard[1] = {"t": FakeTopic([1], kafka.topics["t"].topic_id, epochs={0: 4})}
+    cluster = FakeNet(kafka).cluster()
+    cluster.topics.list()
+    for _ in range(3):
+        assert list_from(cluster, 2) == ["t", "new"]
+        assert cluster.metadata.topic("new").name == "new"
+        assert list_from(cluster, 1) == ["t"]
+        assert cluster.leaders.of(TopicPartition("t", 0)) == 2
+
+
 def test_a_missing_topic_is_none_after_the_time_that_news_of_it_may_take(net):
     cluster = net.cluster()
     start = net.now

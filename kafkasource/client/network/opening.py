@@ -150,7 +150,13 @@ class Opening:
         except (OptionError, AuthenticationFailed) as error:  # a file that cannot be read; a password refused before
             return Event.ATTEMPT_FAILED, error
         connection: Connection[Pending] = Connection(
-            name, config.client_id, config.receive_message_max_bytes, BudgetedFrames(), self.attempt.step, login
+            name,
+            config.client_id,
+            config.receive_message_max_bytes,
+            BudgetedFrames(),
+            self.attempt.step,
+            login,
+            self._shared.last_metadata,
         )
         self.deadline_ms = now + patience_ms
         return Stream(transport, connection, self._shared.poller.selector, served_by)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.connection.connection import RequestBody
+from kafkasource.client.connection.last_metadata import LastMetadata
 from kafkasource.client.metadata import Metadata
 from kafkasource.client.network.poller import Poller
 from kafkasource.client.transport.sockets import Connector
@@ -86,6 +87,7 @@ class Shared:
     connector: Connector
     random: Callable[[], float]
     poller: Poller
+    last_metadata: LastMetadata = field(default_factory=LastMetadata)
     login: Login | None = None  # where listeners want SASL
     identity: str = ""  # who the client is to the broker that it connected to last, for errors; see `identity_of`
     bootstrap_errors: dict[str, KafkaSourceError] = field(default_factory=dict)  # by "host:port", the last of each
