@@ -3,7 +3,8 @@
 Connecting and negotiating costs more than a small fetch, so a process keeps the cluster of each configuration. A kept
 thing goes when nobody has used it for five minutes. Where there are more than a few, those go that were unused for
 longest; never one with a call or a request under way. Code that still holds a cluster that went may use it all the
-same: it opens its sockets again. A forked child must not read from its parent's sockets: it starts with none.
+same: it opens its sockets again. A cluster that has met brokers of another one is of no more use to anybody, so the
+next who asks gets a new one. A forked child must not read from its parent's sockets: it starts with none.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ def shared_cluster(config: ClientConfig) -> Cluster:
     kept = _kept.get()
     with kept.lock:
         cluster = kept.clusters.get(config)
-        if cluster is None:
+        if cluster is None or cluster.network.fatal is not None:
+            kept.gone.update(() if cluster is None else (cluster,))
             cluster = kept.clusters[config] = Cluster(config)
         idle_s = {key: 0.0 if each is cluster else each.caller.idle_s for key, each in kept.clusters.items()}
         to_rest = [each for each in kept.gone if each.caller.idle_s >= IDLE_S]

@@ -545,6 +545,21 @@ def test_a_cluster_is_kept_per_config_and_does_not_pickle():
     close_clusters()
 
 
+def test_after_a_broker_of_another_cluster_has_answered_the_next_who_asks_gets_a_new_cluster(wait, kafka):
+    cluster = shared_cluster(ClientConfig.of("bootstrap:1"))
+    cluster.topics.list()
+    kafka.cluster_id = "another"
+    with pytest.raises(ClusterMismatch):
+        cluster.topics.list()
+    kafka.cluster_id = "fake-cluster"
+    assert len(shared_cluster(cluster.config).topics.list()) == 2
+    with pytest.raises(ClusterMismatch):
+        cluster.topics.list()  # who holds it mixes nothing
+    wait(301)
+    shared_cluster(cluster.config)
+    assert not has_sockets(cluster)
+
+
 def test_a_forked_child_does_not_use_its_parents_cluster():
     config = ClientConfig.of("a:1")
     before = shared_cluster(config)

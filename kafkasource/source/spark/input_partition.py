@@ -91,14 +91,13 @@ class PartitionReader:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Rows of a partition's ranges. Runs in an executor's Python worker, whose connections outlive the task."""
-        from kafkasource.client.cache import shared_cluster
-        from kafkasource.source.fetch.task import fetch
+        from kafkasource.source.fetch.kept_cluster import fetch_kept
 
         spare_imports_from_gc()
         # Where a plan is empty, Spark reads one partition: None on 4.1, one of None later.
         ranges = (partition and partition.value) or ()
         try:
-            batches = fetch(shared_cluster(self.config), ranges, self.settings)
+            batches = fetch_kept(self.config, ranges, self.settings)
             if self.formats is not None:
                 from kafkasource.source.typed.batches import typed_batches
 
