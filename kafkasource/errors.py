@@ -30,6 +30,10 @@ class ProtocolError(KafkaSourceError):
     """Bytes break Kafka's protocol. The connection that they came from is no longer usable."""
 
 
+class AnswerTooLarge(ProtocolError):
+    """A broker's answer would take more memory than we give to one. Whoever asks the same again gets the same."""
+
+
 class CorruptRecordBatch(ProtocolError):
     """A record batch fails its CRC or contradicts itself. A second fetch on a new connection may bring a good copy."""
 

@@ -27,6 +27,7 @@ from kafkasource.client.network.pending import Pending, address_of
 from kafkasource.client.network.poller import Selector
 from kafkasource.client.transport.sockets import Connector
 from kafkasource.errors import (
+    AnswerTooLarge,
     AuthorizationFailed,
     BootstrapFailed,
     BrokerError,
@@ -211,7 +212,8 @@ class Caller:
                 never_reached = self.metadata.version == 0
                 if never_reached and self.network.bootstrap_is_hopeless():
                     raise self._no_broker(self.now_ms() - start) from None  # its text has the reasons
-                if not error.retriable and not (never_reached and isinstance(error, ProtocolError)):
+                garbled = isinstance(error, ProtocolError) and not isinstance(error, AnswerTooLarge)
+                if not error.retriable and not (never_reached and garbled):
                     raise
                 if error.refresh_metadata:
                     with self.lock:

@@ -36,6 +36,7 @@ class Message:
     versions: tuple[int, int]  # inclusive
     flexible_since: int
     fields: Sequence[Field]
+    memory_factor: int = 0  # it may take so many times its bytes, where that is more than `MAX_MEMORY_BYTES`
     _codecs: dict[int, _Codec] = field(default_factory=dict, init=False, repr=False)
     _heads: dict[tuple[int, str], Read] = field(default_factory=dict, init=False, repr=False)
 
@@ -63,11 +64,12 @@ class Message:
 
     def read(self, version: int, reader: Reader) -> Body:
         """The body that is all the reader has left."""
+        reader.memory_limit = max(reader.memory_limit, self.memory_factor * reader.remaining)
         try:
             body: Body = self._codec(version).read(reader)
             reader.finish()
         except ProtocolError as error:
-            raise ProtocolError(f"{self.name} v{version}: {error}") from None
+            raise type(error)(f"{self.name} v{version}: {error}") from None
         return body
 
     def read_head(self, version: int, reader: Reader, before: str) -> Body:

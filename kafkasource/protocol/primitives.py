@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from kafkasource.errors import ProtocolError
+from kafkasource.errors import AnswerTooLarge, ProtocolError
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -28,9 +28,9 @@ MAX_STRING_BYTES = 0x7FFF
 
 MAX_MEMORY_BYTES = 256 << 20
 """Memory for the elements of all arrays of one message, beside the text in them: a body of tiny structs costs 80 times
-its bytes in objects. Each array is charged before it is made, an element by its type (`schema`; a test measures).
-Metadata of 250,000 partitions with three replicas is within. How many elements one array has is bounded by this, and by
-the bytes that are there.
+its bytes in objects. Each array is charged before it is made, an element by its type (`schema`; a test measures). How
+many elements one array has is bounded by this, and by the bytes that are there. A message that grows with the cluster
+may take more, in proportion to its bytes (`Message.memory_factor`).
 """
 
 MAX_TAGS = 64
@@ -51,11 +51,12 @@ _FLOAT64 = struct.Struct(">d")
 class Reader:
     """Takes values off the front of a buffer. A `memoryview` that it returns shares that buffer, keeps it alive."""
 
-    __slots__ = ("_view", "end", "memory_bytes", "pos")
+    __slots__ = ("_view", "end", "memory_bytes", "memory_limit", "pos")
 
     def __init__(self, data: Buffer) -> None:
         self._view = memoryview(data).cast("B")
         self.memory_bytes = 0  # charged so far
+        self.memory_limit = MAX_MEMORY_BYTES
         self.pos = 0
         self.end = len(self._view)
 
@@ -202,10 +203,10 @@ class Reader:
         if count < 0 or count * element_bytes > self.remaining:
             raise ProtocolError(f"array of {count} elements at byte {pos}, {self.remaining} bytes left")
         self.memory_bytes += count * element_memory_bytes
-        if self.memory_bytes > MAX_MEMORY_BYTES:
-            raise ProtocolError(
+        if self.memory_bytes > self.memory_limit:
+            raise AnswerTooLarge(
                 f"array of {count} elements at byte {pos}: with it the message would take {self.memory_bytes >> 20} MiB"
-                f" of memory, above our limit of {MAX_MEMORY_BYTES >> 20}"
+                f" of memory, above our limit of {self.memory_limit >> 20}"
             )
         return count
 

@@ -27,6 +27,7 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.parts.offsets import EARLIEST, LATEST, EpochEnd, ListedOffset
 from kafkasource.errors import (
+    AnswerTooLarge,
     BootstrapFailed,
     ClusterMismatch,
     DeadlineExceeded,
@@ -36,6 +37,7 @@ from kafkasource.errors import (
     UnknownTopicOrPartition,
 )
 from kafkasource.options import parse
+from kafkasource.protocol import primitives
 from kafkasource.protocol.apis import (
     API_VERSIONS,
     CREATE_TOPICS,
@@ -486,6 +488,24 @@ def test_brokers_of_two_clusters_are_never_mixed(net, kafka):
         cluster.topics.describe(["t"])
     with pytest.raises(ClusterMismatch):
         cluster.offsets.list({T[0]: LATEST})
+
+
+@pytest.mark.parametrize("known", [["u"], []])
+def test_an_answer_that_is_too_large_for_us_is_an_error_at_once(net, kafka, monkeypatch, known):
+    """It was fetched again until the deadline. Also where nothing is known yet, when bytes that make no sense are no
+    error: another bootstrap server may answer."""
+    kafka.topics["t"] = FakeTopic([1] * 1000)
+    cluster = net.cluster()
+    for name in known:
+        cluster.topics.describe([name])
+    monkeypatch.setattr(primitives, "MAX_MEMORY_BYTES", 100_000)
+    monkeypatch.setitem(vars(METADATA.response), "memory_factor", 0)
+    kafka.requests.clear()
+    start = net.now
+    with pytest.raises(AnswerTooLarge, match=r"Metadata response .* array of 1000 elements"):
+        cluster.topics.list()
+    assert net.now == start
+    assert len([asked for asked in kafka.asked(METADATA) if asked.body["topics"] is None]) == 1
 
 
 # What is kept, and what crosses processes.

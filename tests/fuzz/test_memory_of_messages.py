@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 import uuid
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ import pytest
 from message_bodies import EVERY_VERSION, at_length, named
 from peak_memory import peak_bytes
 
-from kafkasource.errors import ProtocolError
+from kafkasource.errors import AnswerTooLarge, ProtocolError
 from kafkasource.protocol.apis import FETCH, METADATA
 from kafkasource.protocol.message import Message
 from kafkasource.protocol.primitives import MAX_MEMORY_BYTES, Reader
@@ -113,9 +114,42 @@ def test_more_structs_than_any_cluster_needs_are_refused_before_they_are_made() 
     assert peak_bytes(decode, MAX_MEMORY_BYTES) <= MAX_MEMORY_BYTES
 
 
+def test_metadata_of_a_cluster_of_any_size_may_take_what_they_need() -> None:
+    """The bound grows with the bytes that came. As brokers of Kafka 0.8 to 4.3 lay Metadata out."""
+    for version, per_topic, replicas in itertools.product(range(14), (1, 100), (1, 3)):
+        nodes = list(range(1000, 1000 + replicas))
+        partition = {
+            "leader_id": 1000,
+            "partition_index": 7,
+            "replica_nodes": nodes,
+            "isr_nodes": nodes,
+            "error_code": 0,
+        }
+        topic = {"error_code": 0, "name": "orders", "partitions": [partition] * per_topic}
+        data = METADATA.response.encode(version, {"brokers": [], "topics": [topic] * (1000 // per_topic)})
+        assert charged_bytes(METADATA.response, version, data) < METADATA.response.memory_factor * len(data)
+
+
+def test_metadata_that_no_cluster_has_are_refused_before_they_are_made() -> None:
+    """Partitions without a single replica, 18 bytes each and twice as many times that as values."""
+    count = 600_000
+    start = struct.pack(">i B B i", 0, 1, 0, -1) + bytes([2]) + struct.pack(">h B 16x ?", 0, 1, False)
+    data = start + bytes.fromhex("c1cf24") + bytes(18 * count)  # the varint is 600,001
+
+    def decode() -> None:
+        with pytest.raises(AnswerTooLarge, match=r"600000 elements .* above our limit of 329"):
+            METADATA.response.decode(13, data)
+
+    assert peak_bytes(decode, MIB) <= MIB
+
+
 @pytest.mark.parametrize(
     ("topics", "partitions"),
-    [(1, 25_000), *(pytest.param(*each, marks=pytest.mark.extended) for each in ((150_000, 1), (1, 250_000)))],
+    [
+        (1, 25_000),
+        (3_000, 100),
+        *(pytest.param(*each, marks=pytest.mark.extended) for each in ((150_000, 1), (1, 250_000))),
+    ],
 )
 def test_the_metadata_of_a_very_large_cluster_is_taken(topics: int, partitions: int) -> None:
     """Metadata v1 as https://kafka.apache.org/protocol lays it out; three replicas, all in sync."""

@@ -257,7 +257,7 @@ class Connection(Generic[Token]):
             body = self._decoded(sent, frame)
         except ProtocolError as error:
             text = f"{self._peer}, {sent.api.name} response v{sent.version} of {len(frame)} bytes: {error}"
-            raise ProtocolError(text) from error
+            raise type(error)(text) from error
         self._in_flight.popleft()  # only now: a request whose answer was garbage is abandoned with the others
         return sent, body
 

@@ -25,7 +25,7 @@ from kafkasource.client.network.states import TRANSITIONS, Action, Event, State
 from kafkasource.client.network.stream import Stream
 from kafkasource.client.transport.resolver import Resolution
 from kafkasource.client.transport.sockets import reason_of
-from kafkasource.errors import ConnectFailed, ConnectionLost, KafkaSourceError, RequestTimeout, TlsError
+from kafkasource.errors import AnswerTooLarge, ConnectFailed, ConnectionLost, KafkaSourceError, RequestTimeout, TlsError
 from kafkasource.types import NEVER
 
 log = logging.getLogger("kafkasource.client")
@@ -376,6 +376,8 @@ class Link:
         if self.state is State.PROBING and stream.connection.identified:
             self._on(Event.IDENTIFIED, now)
         if stream.connection.ready:
+            if isinstance(error, AnswerTooLarge):  # no retry can help who asked for it
+                self._shared.fail(stream.connection.tokens()[:1], error)
             self._lost(now, f"closed, because {error}", error)
         else:
             self._happened(self._opening.failed(self.state, str(error), error), now)

@@ -14,7 +14,10 @@ METADATA_REQUEST = Message("MetadataRequest", api_key=3, versions=(0, 13), flexi
     Field("include_cluster_authorized_operations", BOOL, since=8, until=10),  # KIP-430, ended by KIP-700
     Field("include_topic_authorized_operations", BOOL, since=8)])
 
-METADATA_RESPONSE = Message("MetadataResponse", api_key=3, versions=(0, 13), flexible_since=9, fields=[
+_MEMORY_FACTOR = 32  # it takes 28 times its bytes where each partition has one replica, 23 times where it has three
+
+METADATA_RESPONSE = Message(
+    "MetadataResponse", api_key=3, versions=(0, 13), flexible_since=9, memory_factor=_MEMORY_FACTOR, fields=[
     Field("throttle_time_ms", INT32, since=3, ignorable=True),
     Field("brokers", Array([
         Field("node_id", INT32),
