@@ -45,6 +45,9 @@ from kafkasource.errors import (
 from kafkasource.protocol.apis import Api
 from kafkasource.protocol.schema import Body, Fields
 
+_MAX_IDLE_MS = 300_000.0
+"""The default of `kafka.metadata.max.idle.ms`: who reads topics that come and go would ask for each for ever."""
+
 PROPAGATION_MS = 5_000
 """A broker may not know for this long of a topic that was created through another broker."""
 
@@ -68,6 +71,7 @@ class Caller:
     ) -> None:
         self.config = config
         self.network = NetworkClient(config, clock=clock, connector=connector, random=random, selector=selector)
+        self.network.metadata.max_idle_ms = _MAX_IDLE_MS
         self.lock = threading.RLock()
         self._random = random
         self._limit: tuple[float, Callable[[], bool]] | None = None  # of `giving_up`: until when, and unless what

@@ -140,10 +140,9 @@ class Metadata:
     def want(self, topics: Iterable[str]) -> bool:
         """Keep these topics up to date from now on. True: some were not wanted before, so an update is requested."""
         topics = set(topics)
-        self._used |= topics
         new = topics - self._wanted
+        self.keep(topics)
         if new:
-            self.keep(new)
             self._unasked |= new
             self._last_refresh_ms = float("-inf")  # the wait is for repeated questions; this is a new one
             self.request_update()
@@ -151,14 +150,19 @@ class Metadata:
 
     def keep(self, topics: Iterable[str]) -> None:
         """Add topics to every later metadata request. For a caller that sends the first request itself."""
-        self._wanted.update(topics)
+        topics = set(topics)
+        self._used |= topics
+        self._wanted |= topics
 
     def use(self, topic: str) -> None:
         """It is not idle (`max_idle_ms`). Any thread."""
         self._used.add(topic)
 
-    def _forget_idle(self, now_ms: float) -> None:
-        """As Java's producer does with each answer: a topic that was deleted would be asked about for ever."""
+    def _forget_idle(self, now_ms: float, of_all: bool) -> None:
+        """As Java's producer does with each answer: a topic that was deleted would be asked about for ever.
+
+        What an answer about all topics has said of one stays known until the next.
+        """
         if self.max_idle_ms is None:
             return
         used, self._used = self._used, set()
@@ -166,7 +170,12 @@ class Metadata:
             if topic in used or topic not in self._used_ms:
                 self._used_ms[topic] = now_ms
         idle = [topic for topic in self._wanted if now_ms - self._used_ms[topic] >= self.max_idle_ms]
-        self.forget(idle)
+        if of_all:
+            self._wanted.difference_update(idle)
+            for topic in idle:
+                del self._used_ms[topic]
+        else:
+            self.forget(idle)
 
     def forget(self, topics: Collection[str]) -> None:
         if topics:
@@ -215,7 +224,7 @@ class Metadata:
         if of_all and not (same and self._taken_of_all):  # the same may have answered a question about some topics
             self._drop_unnamed(body)
         self._taken, self._taken_of_all = body["topics"], of_all or (same and self._taken_of_all)
-        self._forget_idle(now_ms)
+        self._forget_idle(now_ms, of_all)
         self.version += 1
         self._last_refresh_ms = self._last_success_ms = now_ms
         self._requested = False

@@ -51,6 +51,7 @@ class Leaders:
         """
         known = self._metadata.leader_id(tp)
         if known is not None:
+            self._metadata.use(tp.topic)
             return known
         patience = self._caller.now_ms() + PROPAGATION_MS
         return self._caller.retrying(f"the leader of {tp}", lambda left: self._find([tp], patience, left)[tp])
@@ -109,6 +110,8 @@ class Leaders:
         """Leaders, from what is known or from one request. Raises a retriable BrokerError where one is missing."""
         metadata = self._metadata
         found = {tp: metadata.leader_id(tp) for tp in partitions}
+        for tp in found:
+            metadata.use(tp.topic)
         missing = [tp for tp, leader in found.items() if leader is None]
         if missing:
             self._caller.ask_metadata(sorted({tp.topic for tp in missing}), left_ms)

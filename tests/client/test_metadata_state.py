@@ -275,8 +275,13 @@ def test_what_batches_wait_for_is_not_forgotten(metadata):
     assert metadata.wanted == ["t"]
 
 
-def test_a_client_that_is_no_producer_forgets_no_topic_by_itself(metadata):
+def test_an_idle_topic_that_a_list_of_all_topics_names_is_known_until_the_next_list(metadata):
+    metadata.max_idle_ms = 300_000
     metadata.want(["t"])
-    for hour in range(10):
-        metadata.update(answer(topic(1)), 3_600_000 * hour)
-    assert metadata.wanted == ["t"]
+    everything = answer(topic(1))
+    metadata.update(everything, 0)
+    metadata.update(everything, 300_000, of_all=True)
+    assert metadata.wanted == []
+    assert metadata.leader_id(T0) == 1
+    metadata.update(answer(), 300_001, of_all=True)
+    assert metadata.topic("t") is None

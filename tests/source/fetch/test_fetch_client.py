@@ -3,13 +3,14 @@
 import uuid
 
 import pytest
-from fake_broker import CLOSE, Cut, Error, Flip
+from fake_broker import CLOSE, Cut, Error, FakeTopic, Flip
 from fetch_rig import Rig, offsets
 
 from kafkasource.client.network.receive_memory import frame_buffers
 from kafkasource.errors import CorruptRecordBatch, DataLoss, DeadlineExceeded
-from kafkasource.protocol.apis import FETCH
+from kafkasource.protocol.apis import FETCH, METADATA
 from kafkasource.protocol.frames import READ_AHEAD_BYTES, FrameBuffers
+from kafkasource.types import OffsetRange, TopicPartition
 
 
 @pytest.fixture
@@ -93,6 +94,34 @@ def test_a_deleted_topic_is_a_loss(rig):
     del rig.kafka.topics["t"]
     with pytest.raises(DataLoss, match="deleted"):
         list(batches)
+
+
+def test_a_worker_asks_no_more_for_topics_that_it_has_not_read_for_five_minutes(rig):
+    """As Java's producer (metadata.max.idle.ms): under a pattern topics come and go."""
+    for name in ("monday", "tuesday"):
+        rig.kafka.topics[name] = FakeTopic([1])
+        assert offsets(rig.fetch(OffsetRange(TopicPartition(name, 0), 0, 10))) == list(range(10))
+        del rig.kafka.topics[name]
+    asked = []
+    for _ in range(4):  # metadata.max.age.ms is 5 minutes, too
+        rig.net.now += 300
+        rig.kafka.requests.clear()
+        rig.read()
+        asked += [[topic["name"] for topic in request.body["topics"]] for request in rig.kafka.asked(METADATA)]
+    assert asked[-1] == ["t"]
+
+
+def test_a_topic_that_is_read_for_long_stays_known(rig):
+    batches = rig.batches(max_partition_bytes=1)
+    first = next(batches)
+    rig.kafka.requests.clear()
+    rest = []
+    for batch in batches:
+        rig.net.now += 200  # Spark takes its time
+        rest.append(batch)
+    assert offsets([first, *rest]) == list(range(100))
+    asked = [[topic["name"] for topic in request.body["topics"]] for request in rig.kafka.asked(METADATA)]
+    assert asked == [["t"]] * 4  # after 400, 800, 1200 and 1600 seconds, as metadata.max.age.ms says
 
 
 def test_a_broker_that_never_answers_is_an_error_with_the_option_to_turn(rig):
