@@ -5,6 +5,8 @@ import pickle
 import subprocess
 import sys
 import uuid
+from dataclasses import dataclass
+from functools import partial
 
 import pytest
 from fake_broker import (
@@ -40,6 +42,7 @@ from kafkasource.options import parse
 from kafkasource.protocol import primitives
 from kafkasource.protocol.apis import (
     API_VERSIONS,
+    CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_TOPICS,
     FIND_COORDINATOR,
@@ -209,6 +212,50 @@ def test_a_topic_whose_creation_lost_its_answer_counts_as_created(net, kafka):
     kafka.fault(CREATE_TOPICS, Cut(0))
     net.cluster().topics.create(["x"])
     assert len(kafka.asked(CREATE_TOPICS)) == 2
+
+
+@dataclass
+class Late:
+    """A controller that does what it is asked for, and answers REQUEST_TIMED_OUT for topic x: a leader was slow."""
+
+    kafka: FakeKafka
+
+    def __post_init__(self):
+        for name in ("_create_topics", "_delete_topics", "_create_partitions"):
+            setattr(self.kafka, name, partial(self._once, name, getattr(self.kafka, name, self._add)))
+
+    def _once(self, name, do, request):
+        setattr(self.kafka, name, do)
+        (rows,) = (answer := do(request)).values()
+        for row in rows:
+            row["error_code"] = row["error_code"] or (7 if row["name"] == "x" else 0)
+        return answer
+
+    def _add(self, request):
+        rows = []
+        for asked in request.body["topics"]:
+            leaders = self.kafka.topics[asked["name"]].leaders
+            rows.append({"name": asked["name"], "error_code": 0 if asked["count"] > len(leaders) else 37})
+            leaders += [1] * (asked["count"] - len(leaders))
+        return {"results": rows}
+
+
+def test_what_a_controller_did_though_it_waited_no_longer_is_done(net, kafka):
+    """KafkaApis answers so where timeout_ms is over, and goes on; the next attempt finds it done."""
+    Late(kafka)
+    cluster = net.cluster()
+    cluster.topics.create(["w", "x"])
+    cluster.topics.add_partitions({"w": 2, "x": 2})
+    assert kafka.topics["x"].leaders == [1, 1]
+    cluster.topics.delete(["w", "x"])
+    assert not {"w", "x"} & kafka.topics.keys()
+    assert [len(kafka.asked(api)) for api in (CREATE_TOPICS, CREATE_PARTITIONS, DELETE_TOPICS)] == [2, 2, 2]
+
+
+def test_a_topic_that_there_was_before_is_an_error_also_where_another_one_took_long(net, kafka):
+    Late(kafka)
+    with pytest.raises(TopicAlreadyExists, match="'u'"):
+        net.cluster().topics.create(["x", "u"])
 
 
 def test_a_topic_that_there_was_before_does_not_count_as_created_where_another_answer_was_lost(net, kafka):

@@ -40,6 +40,7 @@ log = logging.getLogger("kafkasource.client")
 
 _TOPIC = 2  # the type of a resource that has settings
 _SET, _DELETE = 0, 1
+_REQUEST_TIMED_OUT = 7  # the request was taken, and is being done
 _DYNAMIC_TOPIC, _DEFAULT = 1, 5  # where a setting's value comes from; between them: the brokers
 
 
@@ -173,12 +174,14 @@ class Topics:
     ) -> None:
         """Send a request to the controller; retried whole while a retriable error is all that is wrong.
 
-        Once an answer was lost, the error `done_already` means that the request took effect.
+        The error `done_already` means that the request took effect where it may have been our own: an answer was
+        lost, or it said that this is done, or that it goes on while the controller waits no longer.
         """
-        answer_lost = moved = False
+        ours: set[str] = set()  # may be done by an earlier attempt
+        moved = False
 
         def attempt(left_ms: float) -> None:
-            nonlocal answer_lost, moved
+            nonlocal moved
             timeout_ms = self._caller.timeout_ms(left_ms)
             node_id = self._controller(left_ms, ask=moved)
 
@@ -189,11 +192,13 @@ class Topics:
             try:
                 answer = self._caller.call(node_id, api, timed, timeout_ms=timeout_ms)
             except (ConnectionLost, RequestTimeout):
-                answer_lost = True
+                ours.update(names)
                 raise
+            before = frozenset(ours)
+            ours.update(row["name"] for row in answer[rows] if row["error_code"] in (0, _REQUEST_TIMED_OUT))
             for row in answer[rows]:
                 code = row["error_code"]
-                if code and not (answer_lost and code == done_already):
+                if code and not (code == done_already and row["name"] in before):
                     text = f"{api.name} {row.get('name')!r}" + message_in(row)
                     error = self._caller.refusal(api, error_for(code, text))
                     moved = isinstance(error, NotController)
