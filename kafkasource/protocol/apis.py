@@ -58,6 +58,9 @@ class Api:
     request: Message
     response: Message
     last_stable_version: int | None = None
+    throttled_since: int = 0
+    """From this version on throttle_time_ms is a pause that the broker wants. A broker before 2.0, which serves earlier
+    ones only, has held the answer back for so long (KIP-219)."""
 
     @property
     def versions(self) -> tuple[int, int]:
@@ -77,57 +80,79 @@ class Api:
 
 
 # fmt: off
-PRODUCE = Api(0, "Produce", produce.PRODUCE_REQUEST, produce.PRODUCE_RESPONSE)
-FETCH = Api(1, "Fetch", fetch.FETCH_REQUEST, fetch.FETCH_RESPONSE)
-LIST_OFFSETS = Api(2, "ListOffsets", list_offsets.LIST_OFFSETS_REQUEST, list_offsets.LIST_OFFSETS_RESPONSE)
-METADATA = Api(3, "Metadata", metadata.METADATA_REQUEST, metadata.METADATA_RESPONSE)
-OFFSET_COMMIT = Api(8, "OffsetCommit", offset_commit.OFFSET_COMMIT_REQUEST, offset_commit.OFFSET_COMMIT_RESPONSE)
-OFFSET_FETCH = Api(9, "OffsetFetch", offset_fetch.OFFSET_FETCH_REQUEST, offset_fetch.OFFSET_FETCH_RESPONSE)
+PRODUCE = Api(0, "Produce", produce.PRODUCE_REQUEST, produce.PRODUCE_RESPONSE, throttled_since=6)
+FETCH = Api(1, "Fetch", fetch.FETCH_REQUEST, fetch.FETCH_RESPONSE, throttled_since=8)
+LIST_OFFSETS = Api(
+    2, "ListOffsets", list_offsets.LIST_OFFSETS_REQUEST, list_offsets.LIST_OFFSETS_RESPONSE, throttled_since=3)
+METADATA = Api(3, "Metadata", metadata.METADATA_REQUEST, metadata.METADATA_RESPONSE, throttled_since=6)
+OFFSET_COMMIT = Api(
+    8, "OffsetCommit", offset_commit.OFFSET_COMMIT_REQUEST, offset_commit.OFFSET_COMMIT_RESPONSE, throttled_since=4)
+OFFSET_FETCH = Api(
+    9, "OffsetFetch", offset_fetch.OFFSET_FETCH_REQUEST, offset_fetch.OFFSET_FETCH_RESPONSE, throttled_since=4)
 FIND_COORDINATOR = Api(
-    10, "FindCoordinator", find_coordinator.FIND_COORDINATOR_REQUEST, find_coordinator.FIND_COORDINATOR_RESPONSE)
-JOIN_GROUP = Api(11, "JoinGroup", join_group.JOIN_GROUP_REQUEST, join_group.JOIN_GROUP_RESPONSE)
-HEARTBEAT = Api(12, "Heartbeat", heartbeat.HEARTBEAT_REQUEST, heartbeat.HEARTBEAT_RESPONSE)
-LEAVE_GROUP = Api(13, "LeaveGroup", leave_group.LEAVE_GROUP_REQUEST, leave_group.LEAVE_GROUP_RESPONSE)
-SYNC_GROUP = Api(14, "SyncGroup", sync_group.SYNC_GROUP_REQUEST, sync_group.SYNC_GROUP_RESPONSE)
+    10, "FindCoordinator", find_coordinator.FIND_COORDINATOR_REQUEST, find_coordinator.FIND_COORDINATOR_RESPONSE,
+    throttled_since=2)
+JOIN_GROUP = Api(11, "JoinGroup", join_group.JOIN_GROUP_REQUEST, join_group.JOIN_GROUP_RESPONSE, throttled_since=3)
+HEARTBEAT = Api(12, "Heartbeat", heartbeat.HEARTBEAT_REQUEST, heartbeat.HEARTBEAT_RESPONSE, throttled_since=2)
+LEAVE_GROUP = Api(
+    13, "LeaveGroup", leave_group.LEAVE_GROUP_REQUEST, leave_group.LEAVE_GROUP_RESPONSE, throttled_since=2)
+SYNC_GROUP = Api(14, "SyncGroup", sync_group.SYNC_GROUP_REQUEST, sync_group.SYNC_GROUP_RESPONSE, throttled_since=2)
 DESCRIBE_GROUPS = Api(
-    15, "DescribeGroups", describe_groups.DESCRIBE_GROUPS_REQUEST, describe_groups.DESCRIBE_GROUPS_RESPONSE)
-LIST_GROUPS = Api(16, "ListGroups", list_groups.LIST_GROUPS_REQUEST, list_groups.LIST_GROUPS_RESPONSE)
+    15, "DescribeGroups", describe_groups.DESCRIBE_GROUPS_REQUEST, describe_groups.DESCRIBE_GROUPS_RESPONSE,
+    throttled_since=2)
+LIST_GROUPS = Api(
+    16, "ListGroups", list_groups.LIST_GROUPS_REQUEST, list_groups.LIST_GROUPS_RESPONSE, throttled_since=2)
 SASL_HANDSHAKE = Api(17, "SaslHandshake", sasl_handshake.SASL_HANDSHAKE_REQUEST, sasl_handshake.SASL_HANDSHAKE_RESPONSE)
-API_VERSIONS = Api(18, "ApiVersions", api_versions.API_VERSIONS_REQUEST, api_versions.API_VERSIONS_RESPONSE)
-CREATE_TOPICS = Api(19, "CreateTopics", create_topics.CREATE_TOPICS_REQUEST, create_topics.CREATE_TOPICS_RESPONSE)
-DELETE_TOPICS = Api(20, "DeleteTopics", delete_topics.DELETE_TOPICS_REQUEST, delete_topics.DELETE_TOPICS_RESPONSE)
-DELETE_RECORDS = Api(21, "DeleteRecords", delete_records.DELETE_RECORDS_REQUEST, delete_records.DELETE_RECORDS_RESPONSE)
+API_VERSIONS = Api(
+    18, "ApiVersions", api_versions.API_VERSIONS_REQUEST, api_versions.API_VERSIONS_RESPONSE, throttled_since=2)
+CREATE_TOPICS = Api(
+    19, "CreateTopics", create_topics.CREATE_TOPICS_REQUEST, create_topics.CREATE_TOPICS_RESPONSE, throttled_since=3)
+DELETE_TOPICS = Api(
+    20, "DeleteTopics", delete_topics.DELETE_TOPICS_REQUEST, delete_topics.DELETE_TOPICS_RESPONSE, throttled_since=2)
+DELETE_RECORDS = Api(
+    21, "DeleteRecords", delete_records.DELETE_RECORDS_REQUEST, delete_records.DELETE_RECORDS_RESPONSE,
+    throttled_since=1)
 INIT_PRODUCER_ID = Api(
     22, "InitProducerId", init_producer_id.INIT_PRODUCER_ID_REQUEST, init_producer_id.INIT_PRODUCER_ID_RESPONSE,
-    last_stable_version=5)  # 6 is for KIP-939, unfinished in 4.3
+    last_stable_version=5, throttled_since=1)  # 6 is for KIP-939, unfinished in 4.3
 OFFSET_FOR_LEADER_EPOCH = Api(
     23, "OffsetForLeaderEpoch",
     offset_for_leader_epoch.OFFSET_FOR_LEADER_EPOCH_REQUEST, offset_for_leader_epoch.OFFSET_FOR_LEADER_EPOCH_RESPONSE)
 ADD_PARTITIONS_TO_TXN = Api(
     24, "AddPartitionsToTxn",
-    add_partitions_to_txn.ADD_PARTITIONS_TO_TXN_REQUEST, add_partitions_to_txn.ADD_PARTITIONS_TO_TXN_RESPONSE)
+    add_partitions_to_txn.ADD_PARTITIONS_TO_TXN_REQUEST, add_partitions_to_txn.ADD_PARTITIONS_TO_TXN_RESPONSE,
+    throttled_since=1)
 ADD_OFFSETS_TO_TXN = Api(
     25, "AddOffsetsToTxn",
-    add_offsets_to_txn.ADD_OFFSETS_TO_TXN_REQUEST, add_offsets_to_txn.ADD_OFFSETS_TO_TXN_RESPONSE)
-END_TXN = Api(26, "EndTxn", end_txn.END_TXN_REQUEST, end_txn.END_TXN_RESPONSE)
+    add_offsets_to_txn.ADD_OFFSETS_TO_TXN_REQUEST, add_offsets_to_txn.ADD_OFFSETS_TO_TXN_RESPONSE, throttled_since=1)
+END_TXN = Api(26, "EndTxn", end_txn.END_TXN_REQUEST, end_txn.END_TXN_RESPONSE, throttled_since=1)
 TXN_OFFSET_COMMIT = Api(
-    28, "TxnOffsetCommit", txn_offset_commit.TXN_OFFSET_COMMIT_REQUEST, txn_offset_commit.TXN_OFFSET_COMMIT_RESPONSE)
-DESCRIBE_ACLS = Api(29, "DescribeAcls", describe_acls.DESCRIBE_ACLS_REQUEST, describe_acls.DESCRIBE_ACLS_RESPONSE)
-CREATE_ACLS = Api(30, "CreateAcls", create_acls.CREATE_ACLS_REQUEST, create_acls.CREATE_ACLS_RESPONSE)
-DELETE_ACLS = Api(31, "DeleteAcls", delete_acls.DELETE_ACLS_REQUEST, delete_acls.DELETE_ACLS_RESPONSE)
+    28, "TxnOffsetCommit", txn_offset_commit.TXN_OFFSET_COMMIT_REQUEST, txn_offset_commit.TXN_OFFSET_COMMIT_RESPONSE,
+    throttled_since=1)
+DESCRIBE_ACLS = Api(
+    29, "DescribeAcls", describe_acls.DESCRIBE_ACLS_REQUEST, describe_acls.DESCRIBE_ACLS_RESPONSE, throttled_since=1)
+CREATE_ACLS = Api(
+    30, "CreateAcls", create_acls.CREATE_ACLS_REQUEST, create_acls.CREATE_ACLS_RESPONSE, throttled_since=1)
+DELETE_ACLS = Api(
+    31, "DeleteAcls", delete_acls.DELETE_ACLS_REQUEST, delete_acls.DELETE_ACLS_RESPONSE, throttled_since=1)
 DESCRIBE_CONFIGS = Api(
-    32, "DescribeConfigs", describe_configs.DESCRIBE_CONFIGS_REQUEST, describe_configs.DESCRIBE_CONFIGS_RESPONSE)
+    32, "DescribeConfigs", describe_configs.DESCRIBE_CONFIGS_REQUEST, describe_configs.DESCRIBE_CONFIGS_RESPONSE,
+    throttled_since=2)
 DESCRIBE_LOG_DIRS = Api(
-    35, "DescribeLogDirs", describe_log_dirs.DESCRIBE_LOG_DIRS_REQUEST, describe_log_dirs.DESCRIBE_LOG_DIRS_RESPONSE)
+    35, "DescribeLogDirs", describe_log_dirs.DESCRIBE_LOG_DIRS_REQUEST, describe_log_dirs.DESCRIBE_LOG_DIRS_RESPONSE,
+    throttled_since=1)
 SASL_AUTHENTICATE = Api(
     36, "SaslAuthenticate",
     sasl_authenticate.SASL_AUTHENTICATE_REQUEST, sasl_authenticate.SASL_AUTHENTICATE_RESPONSE)
 CREATE_PARTITIONS = Api(
-    37, "CreatePartitions", create_partitions.CREATE_PARTITIONS_REQUEST, create_partitions.CREATE_PARTITIONS_RESPONSE)
+    37, "CreatePartitions", create_partitions.CREATE_PARTITIONS_REQUEST, create_partitions.CREATE_PARTITIONS_RESPONSE,
+    throttled_since=1)
 CREATE_DELEGATION_TOKEN = Api(
     38, "CreateDelegationToken",
-    create_delegation_token.CREATE_DELEGATION_TOKEN_REQUEST, create_delegation_token.CREATE_DELEGATION_TOKEN_RESPONSE)
-DELETE_GROUPS = Api(42, "DeleteGroups", delete_groups.DELETE_GROUPS_REQUEST, delete_groups.DELETE_GROUPS_RESPONSE)
+    create_delegation_token.CREATE_DELEGATION_TOKEN_REQUEST, create_delegation_token.CREATE_DELEGATION_TOKEN_RESPONSE,
+    throttled_since=1)
+DELETE_GROUPS = Api(
+    42, "DeleteGroups", delete_groups.DELETE_GROUPS_REQUEST, delete_groups.DELETE_GROUPS_RESPONSE, throttled_since=1)
 INCREMENTAL_ALTER_CONFIGS = Api(
     44, "IncrementalAlterConfigs",
     incremental_alter_configs.INCREMENTAL_ALTER_CONFIGS_REQUEST,

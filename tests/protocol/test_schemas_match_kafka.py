@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
+from java_programs import ask_java
 from kafka_specs import RELEASES, fields_of, spec, versions
 
-from kafkasource.protocol.apis import APIS, Api
+from kafkasource.protocol.apis import APIS, OFFSET_FOR_LEADER_EPOCH, Api
 from kafkasource.protocol.message import Message
 from kafkasource.protocol.schema import Array, Field, Primitive, Struct
 
 pytestmark = pytest.mark.broker  # for its jars
 
 MESSAGES = [message for api in APIS.values() for message in (api.request, api.response)]
+
+CLIENT_THROTTLES = Path(__file__).with_name("ClientThrottles.java")
 
 OUR_DEFAULTS = {
     (
@@ -153,3 +157,18 @@ def test_a_field_is_dropped_without_a_word_only_where_kafka_does(message: Messag
     for release in RELEASES:
         theirs |= ignorable(spec(release, message.name)["fields"], spec(release, message.name), "")
     assert ours(message.fields, "") == theirs
+
+
+def test_we_pause_for_the_answers_that_javas_clients_pause_for() -> None:
+    """Some classes never pause: of APIs without such a field, or that are younger than KIP-219."""
+    names = {api: f"{api.name}Response" for api in APIS.values()} | {
+        OFFSET_FOR_LEADER_EPOCH: "OffsetsForLeaderEpochResponse"
+    }
+    asked = [(api, version) for api in names for version in range(api.versions[0], api.versions[1] + 1)]
+    lines = ask_java(CLIENT_THROTTLES, [(names[api], version) for api, version in asked])
+    pauses = {(api, version) for (api, version), line in zip(asked, lines, strict=True) if line == "true"}
+    never = {api for api in names if not any((api, version) in pauses for _, version in asked)}
+    assert {api.name for api in never} >= {"SaslHandshake", "DescribeCluster", "OffsetForLeaderEpoch"}
+    assert all(api.throttled_since == 0 for api in never)
+    ours = {(api, version) for api, version in asked if api not in never and version >= api.throttled_since}
+    assert ours == pauses

@@ -48,6 +48,7 @@ def software_version() -> str:
 @dataclass(frozen=True)
 class Response(Generic[Token]):
     token: Token  # what `send` was given
+    version: int
     body: Body
 
 
@@ -236,7 +237,7 @@ class Connection(Generic[Token]):
                 elif not self.ready:
                     reply += self._negotiated(sent, body)
                 elif sent.token is not None:  # else: late, to a nudge
-                    responses.append(Response(sent.token, body))
+                    responses.append(Response(sent.token, sent.version, body))
             except KafkaSourceError as error:
                 return Received(responses, [], error)
         return Received(responses, reply, None)

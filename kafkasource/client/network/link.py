@@ -360,7 +360,7 @@ class Link:
                 return
             self._last_used_ms, self._receiving = now, True
             for response in received.responses:
-                self._requests.answered(response.token, response.body, stream, now, self.name)
+                self._requests.answered(response, stream, now, self.name)
                 self.round_trip_ms = min(self.round_trip_ms, response.token.took_ms)
             if received.error is not None:
                 self._broken(stream, received.error, now)

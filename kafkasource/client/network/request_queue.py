@@ -1,14 +1,17 @@
-"""The requests of one broker: those that wait for its connection, and the pauses that the broker asks for (KIP-219)."""
+"""The requests of one broker: those that wait for its connection, and the pauses that the broker asks for (KIP-219).
+
+Only brokers from 2.0 on do. In versions that older ones serve, throttle_time_ms tells how late the answer is.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections import deque
 
+from kafkasource.client.connection.connection import Response
 from kafkasource.client.network.pending import Pending, Shared
 from kafkasource.client.network.stream import Stream
 from kafkasource.errors import ConnectFailed
-from kafkasource.protocol.schema import Body
 
 log = logging.getLogger("kafkasource.client")
 
@@ -50,12 +53,13 @@ class RequestQueue:
             if not pending.expect_response:
                 stream.out.append(pending)
 
-    def answered(self, pending: Pending, body: Body, stream: Stream, now: float, broker: str) -> None:
+    def answered(self, response: Response[Pending], stream: Stream, now: float, broker: str) -> None:
+        pending, body = response.token, response.body
         log.debug("Received %s response from node %d", pending.api.name, pending.node_id)
         pending.took_ms = now - pending.sent_ms
         pending.finish(body, None)
         self._shared.completed.append(pending)
-        throttle = body.get("throttle_time_ms", 0)
+        throttle = body.get("throttle_time_ms", 0) if response.version >= pending.api.throttled_since else 0
         if throttle > 0:
             # The broker does not read from us for this long, so it answers nothing either.
             level = logging.WARNING if throttle >= 1000 else logging.DEBUG

@@ -364,6 +364,17 @@ def test_a_throttled_broker_is_left_alone_for_that_long_and_the_wait_is_not_a_ti
     assert "8000 ms" in caplog.text
 
 
+def test_a_broker_before_2_0_has_held_the_answer_back_itself_and_is_left_alone_no_longer(net):
+    net.kafka.versions[LIST_OFFSETS.key] = (0, 2)  # as 0.11 and 1.x serve it
+    client = ready(net)
+    net.kafka.fault(LIST_OFFSETS, Throttle(8000))
+    pendings = [client.send(1, LIST_OFFSETS, LIST) for _ in range(2)]
+    start = net.now
+    until_done(client, *pendings)
+    until_done(client, client.send(1, LIST_OFFSETS, LIST))
+    assert net.now == start
+
+
 def test_a_negative_throttle_time_is_ignored(net):
     client = ready(net)
     net.kafka.fault(LIST_OFFSETS, Throttle(-5))
