@@ -31,6 +31,7 @@ from kafkasource.errors import (
     AuthorizationFailed,
     BootstrapFailed,
     BrokerError,
+    ClientClosed,
     ConcurrentTransactions,
     ConnectFailed,
     DeadlineExceeded,
@@ -74,6 +75,7 @@ class Caller:
         self.network.metadata.max_idle_ms = _MAX_IDLE_MS
         self.lock = threading.RLock()
         self._random = random
+        self._closing = False
         self._limit: tuple[float, Callable[[], bool]] | None = None  # of `giving_up`: until when, and unless what
         self._in_vain: Counter[int] = Counter()  # of the call that is retried now: nodes that were asked without use
 
@@ -121,10 +123,13 @@ class Caller:
             )
 
     def poll(self, timeout_ms: float) -> list[Pending]:
-        """Do network work for at most about `timeout_ms`. Raises ClusterMismatch, and GivenUp in `giving_up`."""
+        """Do network work for at most about `timeout_ms`. Raises ClusterMismatch, ClientClosed once another thread has
+        called `close`, and GivenUp in `giving_up`."""
         with self.lock:
             until_ms, unwanted = self._limit or (math.inf, None)
             done = self.network.poll(min(timeout_ms, until_ms - self.now_ms()))
+            if self._closing:
+                raise ClientClosed("the client was closed before the answer came")
             if self.network.fatal is not None:
                 raise self.network.fatal
             if unwanted is not None and (unwanted() or self.now_ms() >= until_ms):
@@ -191,7 +196,12 @@ class Caller:
                 self.lock.release()
 
     def close(self) -> None:
-        """Close all connections; requests under way fail with ClientClosed."""
+        """Close all connections; requests under way fail with ClientClosed, and so do calls of other threads.
+
+        Who calls holds the lock while it waits for its answer, so it must hear of this first.
+        """
+        self._closing = True
+        self.wakeup()
         with self.lock:
             self.network.close()
 

@@ -9,8 +9,9 @@
 
 The fetcher and the loop of a group member pipeline: they give `caller.send` requests and `caller.poll` for the answers.
 
-Threads: every call holds the caller's lock, so several threads may use one cluster. A thread that drives `send` and
-`poll` itself should have a cluster of its own. A cluster does not pickle, and a forked child must not use its parent's
+Threads: every call holds the caller's lock, so several threads may use one cluster: one call waits for the other, also
+where that waits for a broker which does not answer. `close` waits for none. A thread that drives `send` and `poll`
+itself should have a cluster of its own. A cluster does not pickle, and a forked child must not use its parent's
 (`cache`).
 """
 
@@ -102,5 +103,5 @@ class Cluster:
         return self.caller.supports(api, version)
 
     def close(self) -> None:
-        """Close all connections; requests under way fail with ClientClosed."""
+        """Close all connections; requests under way fail with ClientClosed. Any thread."""
         self.caller.close()

@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 import uuid
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ from fake_broker import (
     FakeTopic,
     Flip,
     Raw,
+    serve,
 )
 
 from kafkasource.client import cache
@@ -31,6 +33,7 @@ from kafkasource.client.parts.offsets import EARLIEST, LATEST, EpochEnd, ListedO
 from kafkasource.errors import (
     AnswerTooLarge,
     BootstrapFailed,
+    ClientClosed,
     ClusterMismatch,
     DeadlineExceeded,
     TopicAlreadyExists,
@@ -553,6 +556,30 @@ def test_an_answer_that_is_too_large_for_us_is_an_error_at_once(net, kafka, monk
         cluster.topics.list()
     assert net.now == start
     assert len([asked for asked in kafka.asked(METADATA) if asked.body["topics"] is None]) == 1
+
+
+def test_close_ends_the_call_of_another_thread_that_waits_for_a_broker_without_an_answer():
+    kafka, asked, errors = FakeKafka(topics={"t": 1}), threading.Event(), []
+    with serve(kafka) as (host, port):
+        config = ClientConfig.of(f"{host}:{port}", request_timeout_ms=600_000, default_api_timeout_ms=600_000)
+        cluster = Cluster(config)
+        cluster.topics.list()
+        kafka._metadata = lambda request: asked.set()  # and no answer
+
+        def call():
+            try:
+                cluster.topics.list()
+            except ClientClosed as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=each, daemon=True) for each in (call, cluster.close)]
+        threads[0].start()
+        assert asked.wait(60)
+        threads[1].start()
+        for thread in threads:
+            thread.join(20)
+        assert [thread.is_alive() for thread in threads] == [False, False]
+        assert len(errors) == 1
 
 
 # What is kept, and what crosses processes.
