@@ -40,17 +40,19 @@ class Group:
         threading.Thread(target=self._collect, args=(client, process), daemon=True).start()
 
     def _listen(self, client, process):
-        for line in process.stdout:
-            first, *rest = line.split()
-            with self.said:
-                if first == "has":
-                    self.shares[client] = [int(each) for each in rest]
-                else:
-                    self.consumed[int(first), int(rest[0])] += 1
-                self.said.notify_all()
+        with process.stdout:
+            for line in process.stdout:
+                first, *rest = line.split()
+                with self.said:
+                    if first == "has":
+                        self.shares[client] = [int(each) for each in rest]
+                    else:
+                        self.consumed[int(first), int(rest[0])] += 1
+                    self.said.notify_all()
 
     def _collect(self, client, process):
-        self.errors[client] = "".join(list(process.stderr)[-20:])
+        with process.stderr:
+            self.errors[client] = "".join(list(process.stderr)[-20:])
 
     def kill(self, client):
         process = self.processes.pop(client)
