@@ -82,7 +82,8 @@ class RecordWeights:
         """
         sizes = {tp: until - begin[tp] for tp, until in end.items() if until > begin.get(tp, until)}
         weights = self._estimates(sizes)
-        if sizes and (self._is_due(sizes, _MAX_AGE_S) or not _light(sizes, weights, limit_bytes)):
+        max_age_s = _MAX_AGE_S if sizes.keys() <= self._weights.keys() else 0
+        if sizes and (self._is_due(sizes, max_age_s) or not _light(sizes, weights, limit_bytes)):
             return self._asked_again(begin, sizes, limit_bytes)
         return weights
 
@@ -102,12 +103,11 @@ class RecordWeights:
         return weights
 
     def _is_due(self, partitions: Collection[TopicPartition], max_age_s: float) -> bool:
-        """Whether a sample is, by what is not known of these and by its age."""
+        """Whether a sample is: nothing is known of a topic, or the last one is so old, and was quick enough."""
         age_s = self._clock() - self._sampled_at
         if any(tp.topic not in self._topics for tp in partitions):
             return age_s >= (min(_MOST_RETRY_S, 1 << min(self._failures - 1, 8)) if self._failures else 0)
-        unknown = any(tp not in self._weights for tp in partitions)
-        return age_s >= max(0 if unknown else max_age_s, _SELDOM * self._took_s)
+        return age_s >= max(max_age_s, _SELDOM * self._took_s)
 
     def _asked_again(
         self, begin: Mapping[TopicPartition, int], sizes: Mapping[TopicPartition, int], limit_bytes: int

@@ -326,6 +326,16 @@ def test_an_estimate_for_packing_asks_about_a_topic_once_then_once_a_minute():
     assert leaders.asked() == [0]
 
 
+def test_an_estimate_for_packing_of_hundreds_of_partitions_asks_about_some_of_them():
+    weights, leaders, clock = weights_of({number: batch(5, 10, 1000) for number in range(300)})
+    weights.estimate(ranges(*[100] * 300), 10**6)
+    assert len(leaders.asked()) == 64
+    for _ in range(4):
+        clock.now += 1
+        assert set(weights.estimate(ranges(*[100] * 300), 10**6).values()) == {100}
+        assert leaders.asked() == []
+
+
 def test_an_estimate_near_to_what_would_fill_a_task_is_asked_for_again_after_seconds():
     weights, leaders, clock = weights_of({0: batch(5, 10, 1000)})
     weights.estimate(ranges(1300), 10**6)
