@@ -7,9 +7,10 @@ from xml.sax.saxutils import escape
 
 from benchmarks.chart import STYLE
 from benchmarks.soak.sampler import Sample
-from benchmarks.soak.slopes import ALL_TOGETHER, BROKERS, Point, lasting, series, unit_of
+from benchmarks.soak.slopes import ALL_TOGETHER, BROKERS, Point, blocks, lasting, series, unit_of
 
 WIDTH, PANEL, LEFT, RIGHT, TOP = 1000, 150, 70, 290, 26
+POINTS = 120  # of a line: medians of as many spans
 COLOURS = ("#0969da", "#1a7f37", "#9a6700", "#cf222e", "#8250df", "#bf3989", "#1b7c83", "#57606a")
 MIB = 1 << 20
 PANELS = ("pss_bytes", "rss_bytes", "live_heap_bytes", "fds", "threads", "processes")
@@ -64,7 +65,7 @@ def _panel(name: str, group: str, lines: dict[str, list[Point]], y: int, end_s: 
         colour = COLOURS[number % len(COLOURS)]
         path = " ".join(
             f"{LEFT + t / end_s * (WIDTH - LEFT - RIGHT):.1f},{bottom - value / scale / most * height:.1f}"
-            for t, value in points
+            for t, value in blocks(points, POINTS)
         )
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.2"/>')
         last = points[-1][1] / scale

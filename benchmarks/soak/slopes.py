@@ -121,7 +121,11 @@ def unit_of(series: str) -> str:
 
 def judge(samples: Iterable[Sample], warm_up_s: float = WARM_UP_S) -> list[Verdict]:
     """Of each series of each process that lived for long enough to be looked at: see `lasting`."""
-    judged = {name: [point for point in points if point[0] >= warm_up_s] for name, points in series(samples).items()}
+    judged = {
+        (app, process, name): [point for point in points if point[0] >= warm_up_s]
+        for (app, process, name), points in series(samples).items()
+        if kind_of(process) != JVM or name not in NOT_JUDGED_OF_A_JVM
+    }
     kept = lasting(judged)
     control = {(kind_of(process), name): points for (app, process, name), points in kept.items() if app == CONTROL_APP}
     return [
@@ -158,9 +162,8 @@ def series(samples: Iterable[Sample]) -> dict[Name, list[Point]]:
         if sample["app"] == "traffic":
             continue
         process = f"{sample['kind']} {sample['pid']}" if "pid" in sample else ALL_TOGETHER
-        left_out = NOT_JUDGED + (NOT_JUDGED_OF_A_JVM if sample.get("kind") == JVM else ())
         for name, value in sample.items():
-            if name not in left_out and not name.startswith(NOT_JUDGED_GAUGES):
+            if name not in NOT_JUDGED and not name.startswith(NOT_JUDGED_GAUGES):
                 found.setdefault((str(sample["app"]), process, name), []).append((float(sample["t_s"]), float(value)))
     return found
 
