@@ -30,7 +30,6 @@ from kafkasource.typed.avro.schema import (
     Record,
     Schema,
     Union,
-    contains_itself,
     is_null,
     kind_of,
 )
@@ -72,7 +71,10 @@ def arrow_type(schema: Schema, place: str = "$") -> pa.DataType:
     if isinstance(schema, Enum):
         return pa.string()
     if isinstance(schema, Again):
-        raise contains_itself(schema, place)
+        raise SchemaError(
+            f"{place}: {schema.name} contains itself; a recursive schema has no columns. Give a reader schema without "
+            "this field"
+        )
     if schema.logical is not None and schema.logical.precision:
         if schema.logical.precision > MOST_PRECISION:
             raise SchemaError(

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kafkasource.errors import SchemaError
-
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
 
@@ -160,10 +158,3 @@ def records_of(schema: Schema) -> dict[str, Record]:
             found[each.name] = each
         waiting += [child for _, child in children(each)]
     return found
-
-
-def contains_itself(again: Again, place: str) -> SchemaError:
-    return SchemaError(
-        f"{place}: {again.name} contains itself; a recursive schema has no columns. Give a reader schema without this "
-        "field"
-    )
