@@ -72,13 +72,15 @@ def _seconds(pid: int) -> list[float]:
     return []
 
 
+SPARK_JVM = "Spark JVM"
+
 # What a process is, by a part of its command line; the first that fits.
 KINDS = (
     ("org.apache.spark.launcher", "launcher"),
     ("kafka.Kafka", "broker JVM"),
     ("connect.mirror.MirrorMaker", "MirrorMaker JVM"),
     ("CoarseGrainedExecutorBackend", "executor JVM"),
-    ("org.apache.spark.deploy.SparkSubmit", "Spark JVM"),
+    ("org.apache.spark.deploy.SparkSubmit", SPARK_JVM),
     ("pyspark.daemon pyspark.worker", "executor worker"),
     ("-m pyspark.", "planner"),
     ("-m benchmarks.soak.tasks", "executor worker"),

@@ -27,11 +27,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.processes import children, kind
+from benchmarks.processes import SPARK_JVM, children, kind
 from kafkasource.metrics.snapshot import Snapshot
 
 Sample = dict[str, float | str]
-JVM = "Spark JVM"  # as benchmarks.processes calls it
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _AFTER_COLLECTION = re.compile(rb"Pause (\w+).*?\d+M->(\d+)M\(")
 _COMMITTED = re.compile(r"^(?:Total: |- +([A-Z][\w ]*) \()reserved=\d+KB, committed=(\d+)KB", re.MULTILINE)
@@ -85,11 +84,11 @@ class Sampler(threading.Thread):
             ]
             if not samples:
                 continue
-            total = sum(float(each["pss_bytes"]) for each in samples if each["kind"] != JVM)
+            total = sum(float(each["pss_bytes"]) for each in samples if each["kind"] != SPARK_JVM)
             found += [*samples, {"t_s": t_s, "app": app.name, "pss_bytes": total, "processes": len(samples)}]
             if collect and app.gc_log is not None:
                 for each in samples:
-                    if each["kind"] == JVM:
+                    if each["kind"] == SPARK_JVM:
                         _jcmd(int(each["pid"]), "GC.run")  # so that the next sample knows what is alive
                         each |= native_memory(_jcmd(int(each["pid"]), "VM.native_memory", "summary", "scale=KB"))
         if collect:
@@ -128,7 +127,7 @@ def sample_of(pid: int, app: App) -> Sample | None:
         "threads": int(stat[17]),
         "cpu_s": (int(stat[11]) + int(stat[12])) / _TICKS_A_SECOND,
     }
-    if what == JVM and app.gc_log is not None:
+    if what == SPARK_JVM and app.gc_log is not None:
         sample |= heap(app.gc_log)
     elif app.metrics is not None:
         sample |= gauges(pid, descriptors, app.metrics)

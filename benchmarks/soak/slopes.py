@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import sqrt
 
-from benchmarks.soak.sampler import JVM, Sample
+from benchmarks.processes import SPARK_JVM
+from benchmarks.soak.sampler import Sample
 
 WARM_UP_S = 600.0
 SHORTEST_S = 1200.0  # a process that was judged for less than this is not called leaking
@@ -124,7 +125,7 @@ def judge(samples: Iterable[Sample], warm_up_s: float = WARM_UP_S) -> list[Verdi
     judged = {
         (app, process, name): [point for point in points if point[0] >= warm_up_s]
         for (app, process, name), points in series(samples).items()
-        if kind_of(process) != JVM or name not in NOT_JUDGED_OF_A_JVM
+        if kind_of(process) != SPARK_JVM or name not in NOT_JUDGED_OF_A_JVM
     }
     kept = lasting(judged)
     control = {(kind_of(process), name): points for (app, process, name), points in kept.items() if app == CONTROL_APP}

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from benchmarks.soak.sampler import JVM
+from benchmarks.processes import SPARK_JVM
 from benchmarks.soak.slopes import MIB, blocks, judge, slope_of
 from benchmarks.soak.traffic import _NUMBER, Counts
 
@@ -70,7 +70,9 @@ def test_brokers_the_control_and_processes_of_minutes_are_not_judged():
 
 def of_jvms(ours, controls, series="native_total_bytes"):
     """`ours`, `controls`: what the Spark JVM of the query and that of the control have, at each moment."""
-    return samples(ours, kind=JVM, series=series) + samples(controls, app="control", kind=JVM, series=series)
+    return samples(ours, kind=SPARK_JVM, series=series) + samples(
+        controls, app="control", kind=SPARK_JVM, series=series
+    )
 
 
 def jvm_is_leak(ours, controls):
@@ -91,7 +93,7 @@ def test_a_jvm_is_judged_by_what_it_accounts_for():
 
 
 def test_a_process_that_the_control_does_not_have_is_judged_by_itself():
-    found = judge(samples(noisy(300)) + samples(noisy(300), app="control", kind=JVM, series="live_heap_bytes"))
+    found = judge(samples(noisy(300)) + samples(noisy(300), app="control", kind=SPARK_JVM, series="live_heap_bytes"))
     assert [(verdict.app, verdict.leak) for verdict in found] == [("control", False), ("once", True)]
 
 

@@ -196,13 +196,19 @@ def test_a_crash_at_any_call_after_an_upgrade_loses_and_doubles_nothing(version)
         upgraded(number)
 
 
-@ANY_DIALECT
-def test_transactions_lost_under_the_former_prefix_are_told_of_and_can_be_written_again(version):
+def lost_before_the_upgrade(version):
+    """Of batch 0 one of three transactions is committed, and the others are lost."""
     cluster = FakeTransactionCluster(version)
     query = Upgraded(cluster, batches=2)
     crashed_at(query, 0, f"end {OLD.task(1)} True")
     cluster.time_is_up()
     query.upgrade()
+    return cluster, query
+
+
+@ANY_DIALECT
+def test_transactions_lost_under_the_former_prefix_are_told_of_and_can_be_written_again(version):
+    cluster, query = lost_before_the_upgrade(version)
     with pytest.raises(LostTransactions, match=r"tasks \[1, 2\]"):
         query.run()
     query.on_lost = "rewrite"
@@ -215,11 +221,7 @@ def test_transactions_lost_under_the_former_prefix_are_told_of_and_can_be_writte
 @ANY_DIALECT
 def test_rows_lost_under_the_former_prefix_and_written_again_are_counted_with_those_that_were_not(version):
     """Spark dies before it notes the batch, and runs it again: it is skipped, with as many rows as it has in all."""
-    cluster = FakeTransactionCluster(version)
-    query = Upgraded(cluster, batches=2)
-    crashed_at(query, 0, f"end {OLD.task(1)} True")
-    cluster.time_is_up()
-    query.upgrade()
+    cluster, query = lost_before_the_upgrade(version)
     query.on_lost, query.counts_skipped = "rewrite", True
     query.new_driver().commit(query.write(0), 0)
     check(cluster, query.expected([0]))
