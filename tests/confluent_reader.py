@@ -1,8 +1,10 @@
 """What confluent-kafka reads of a topic."""
 
+import time
 import uuid
+from contextlib import closing
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 
 def messages_of(bootstrap_servers, topic, partitions=(0,), isolation="read_committed", *, settled=False):
@@ -13,30 +15,39 @@ def messages_of(bootstrap_servers, topic, partitions=(0,), isolation="read_commi
     ended before its markers are in the partitions, and until then the end that a reader sees is in front of it.
     """
     ends = ends_of(bootstrap_servers, topic, partitions) if settled else dict.fromkeys(partitions, 0)
-    consumer = Consumer(settings(bootstrap_servers) | {"enable.partition.eof": True, "isolation.level": isolation})
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
     found, ended = [], set()
-    while len(ended) < len(partitions):
-        message = consumer.poll(30)
-        assert message is not None, "the reader heard nothing, or a transaction does not end"
-        if not message.error():
-            found.append(message)
-            continue
-        if message.offset() >= ends[message.partition()]:
-            ended.add(message.partition())
-    consumer.close()
+    chosen = {"enable.partition.eof": True, "isolation.level": isolation}
+    with closing(Consumer(settings(bootstrap_servers) | chosen)) as consumer:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        while len(ended) < len(partitions):
+            message = consumer.poll(30)
+            assert message is not None, "the reader heard nothing, or a transaction does not end"
+            if not message.error():
+                found.append(message)
+            elif message.error().code() == KafkaError._PARTITION_EOF and message.offset() >= ends[message.partition()]:
+                ended.add(message.partition())
     return found
 
 
 def ends_of(bootstrap_servers, topic, partitions):
     """The ends of the logs, with what open transactions hold.
 
-    ListOffsets, unlike Fetch, waits until a leader that was just elected knows what is committed (KIP-207).
+    A leader that was just elected first learns what is committed. Until then ListOffsets, unlike Fetch, names no end
+    (KIP-207).
     """
-    consumer = Consumer(settings(bootstrap_servers) | {"isolation.level": "read_uncommitted"})
-    ends = {each: consumer.get_watermark_offsets(TopicPartition(topic, each), timeout=30)[1] for each in partitions}
-    consumer.close()
-    return ends
+    with closing(Consumer(settings(bootstrap_servers) | {"isolation.level": "read_uncommitted"})) as consumer:
+        return {partition: _end_of(consumer, TopicPartition(topic, partition)) for partition in partitions}
+
+
+def _end_of(consumer, partition):
+    """librdkafka hands on what passes by itself: a leader not ready yet, or not one any more; a node that is away."""
+    by_s = time.monotonic() + 60
+    while True:
+        try:
+            return consumer.get_watermark_offsets(partition, timeout=30)[1]
+        except KafkaException:
+            if time.monotonic() > by_s:
+                raise
 
 
 def settings(bootstrap_servers):
