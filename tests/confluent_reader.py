@@ -6,6 +6,8 @@ from contextlib import closing
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)  # nodes, for a while: librdkafka goes on by itself
+
 
 def messages_of(bootstrap_servers, topic, partitions=(0,), isolation="read_committed", *, settled=False):
     """The messages of these partitions, up to the ends that a reader of this isolation sees. Those of one partition are
@@ -22,10 +24,14 @@ def messages_of(bootstrap_servers, topic, partitions=(0,), isolation="read_commi
         while len(ended) < len(partitions):
             message = consumer.poll(30)
             assert message is not None, "the reader heard nothing, or a transaction does not end"
-            if not message.error():
+            error = message.error()
+            if error is None:
                 found.append(message)
-            elif message.error().code() == KafkaError._PARTITION_EOF and message.offset() >= ends[message.partition()]:
-                ended.add(message.partition())
+            elif error.code() == KafkaError._PARTITION_EOF:
+                if message.offset() >= ends[message.partition()]:
+                    ended.add(message.partition())
+            elif error.code() not in AWAY:
+                raise KafkaException(error)
     return found
 
 
@@ -51,7 +57,8 @@ def _end_of(consumer, partition):
 
 
 def settings(bootstrap_servers):
-    return {"bootstrap.servers": bootstrap_servers, "group.id": uuid.uuid4().hex, "enable.auto.commit": False}
+    own_group = {"group.id": uuid.uuid4().hex, "enable.auto.commit": False}
+    return {"bootstrap.servers": bootstrap_servers, "check.crcs": True} | own_group
 
 
 def values_of(bootstrap_servers, topic, partitions=(0,), isolation="read_committed", *, settled=False):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -66,11 +67,9 @@ def create_topic(servers, topic, partitions, replicas):
 def consume(servers, topic, count):
     from confluent_kafka import Consumer, TopicPartition
 
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "g", "enable.auto.commit": False})
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    values = [message.value() for message in consumer.consume(count, timeout=60)]
-    consumer.close()
-    return values
+    with closing(Consumer({"bootstrap.servers": servers, "group.id": "g", "enable.auto.commit": False})) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        return [message.value() for message in consumer.consume(count, timeout=60)]
 
 
 # Without a broker

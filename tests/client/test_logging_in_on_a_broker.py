@@ -5,6 +5,7 @@ import pickle
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import confluent_kafka
 import pyarrow as pa
@@ -50,10 +51,9 @@ def test_each_mechanism_lets_java_options_in_for_writing_and_reading(each_secure
     with Reader({**options, "subscribe": topic, "startingOffsets": "earliest"}) as reader:
         assert [value for batch in reader for value in batch.column("value").to_pylist()] == values
     theirs = {**secured.confluent_properties("SASL_SSL", "PLAIN", "alice"), "group.id": "g", "log_level": 0}
-    consumer = confluent_kafka.Consumer(theirs)
-    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
-    assert [message.value() for message in consumer.consume(RECORDS, timeout=60)] == values
-    consumer.close()
+    with closing(confluent_kafka.Consumer(theirs)) as consumer:
+        consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+        assert [message.value() for message in consumer.consume(RECORDS, timeout=60)] == values
 
 
 def refusal(properties, **more):

@@ -9,7 +9,7 @@ import pickle
 import threading
 import time
 import uuid
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 
 import confluent_kafka
 import pyarrow as pa
@@ -83,12 +83,11 @@ def options_of(secured, mechanism, **more):
 def committed(secured, topic, count):
     """As librdkafka reads it."""
     theirs = {**secured.confluent_properties("SASL_SSL", "PLAIN", "alice"), "group.id": "g", "log_level": 0}
-    consumer = confluent_kafka.Consumer({**theirs, "isolation.level": "read_committed"})
-    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
-    found = [int(message.value()) for message in consumer.consume(count, timeout=60)]
-    found += [int(message.value()) for message in consumer.consume(1, timeout=1)]  # what is there twice
-    consumer.close()
-    return found
+    with closing(confluent_kafka.Consumer({**theirs, "isolation.level": "read_committed"})) as consumer:
+        consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+        found = consumer.consume(count, timeout=60)
+        found += consumer.consume(1, timeout=1)  # what is there twice
+    return [int(message.value()) for message in found]
 
 
 class EndOfNumbers(Exception):

@@ -1,6 +1,7 @@
 """Our client over TLS on real brokers: what it reads and writes, and what it says where TLS fails."""
 
 import uuid
+from contextlib import closing
 
 import confluent_kafka
 import pyarrow as pa
@@ -47,12 +48,12 @@ def test_records_are_written_and_read_over_tls(each_secured_broker, topic, liste
     values = [b"%07d" % number * 140 for number in range(MANY)]
     with Writer({**options, "topic": topic}) as writer:
         writer.write(pa.table({"value": values}))
-    consumer = confluent_kafka.Consumer({**secured.confluent_properties(listener), "group.id": "g", "log_level": 0})
-    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    of_theirs = {**secured.confluent_properties(listener), "group.id": "g", "log_level": 0}
     theirs = []
-    while len(theirs) < MANY and (messages := consumer.consume(1000, timeout=60)):
-        theirs += [message.value() for message in messages]
-    consumer.close()
+    with closing(confluent_kafka.Consumer(of_theirs)) as consumer:
+        consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+        while len(theirs) < MANY and (messages := consumer.consume(1000, timeout=60)):
+            theirs += [message.value() for message in messages]
     with Reader({**options, "subscribe": topic, "startingOffsets": "earliest"}) as reader:
         ours = [value for batch in reader for value in batch.column("value").to_pylist()]
     assert ours == values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 
 import pytest
 from confluent_kafka import Consumer, KafkaException
@@ -34,11 +35,10 @@ def test_while_a_query_runs_its_group_is_its_own(pykafka, kafka_broker, kafka_to
     with pytest.raises(StreamingQueryException, match=f"consumer group '{group}' has other members"):
         second.awaitTermination(120)
 
-    consumer = Consumer({"bootstrap.servers": kafka_broker.bootstrap_servers, "group.id": group})
-    consumer.subscribe([topic])
-    with pytest.raises(KafkaException, match="INCONSISTENT_GROUP_PROTOCOL"):
-        raise KafkaException(consumer.poll(30).error())
-    consumer.close()
+    with closing(Consumer({"bootstrap.servers": kafka_broker.bootstrap_servers, "group.id": group})) as consumer:
+        consumer.subscribe([topic])
+        with pytest.raises(KafkaException, match="INCONSISTENT_GROUP_PROTOCOL"):
+            raise KafkaException(consumer.poll(30).error())
 
     assert first.isActive
     first.stop()

@@ -8,12 +8,14 @@ import subprocess
 import sys
 import termios
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Assigned
+from confluent_reader import values_of
 
 from kafkasource.broker import Broker
 from kafkasource.client import ClientConfig, Cluster
@@ -123,28 +125,14 @@ class Terminal:
 
 def count(broker, topic):
     """How many records the log holds, by librdkafka."""
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"})
-    try:
+    with closing(Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"})) as consumer:
         low, high = consumer.get_watermark_offsets(Assigned(topic, 0), timeout=30)
         return high - low
-    finally:
-        consumer.close()
 
 
 def values(broker, topic):
     """All of them, read by librdkafka."""
-    many = count(broker, topic)
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"})
-    try:
-        consumer.assign([Assigned(topic, 0, 0)])
-        found = []
-        while len(found) < many:
-            messages = consumer.consume(min(10_000, many - len(found)), timeout=30)
-            assert messages, f"only {len(found)} of {many} records came"
-            found += [message.value() for message in messages]
-        return found
-    finally:
-        consumer.close()
+    return values_of(broker.bootstrap_servers, topic, settled=True)[0]
 
 
 def ctrl_c(mirror):

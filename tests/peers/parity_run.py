@@ -9,6 +9,7 @@ import string
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 import confluent_kafka
@@ -111,9 +112,8 @@ class Kafka:
 
     def committed(self, group, topics):
         """{topic: {partition: offset}} of what a group has committed, without what it has not."""
-        consumer = confluent_kafka.Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": group})
-        found = consumer.committed([TopicPartition(t, p) for t, p in self.ends if t in topics], timeout=PATIENCE_S)
-        consumer.close()
+        with closing(self._consumer(group)) as consumer:
+            found = consumer.committed([TopicPartition(t, p) for t, p in self.ends if t in topics], timeout=PATIENCE_S)
         ends = {}
         for tp in found:
             if tp.offset >= 0:
@@ -121,7 +121,6 @@ class Kafka:
         return ends
 
     def commit(self, group, topic, offsets):
-        consumer = confluent_kafka.Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": group})
         wanted = [TopicPartition(topic, p, o) for p, o in offsets.items()]
 
         def committed():
@@ -133,8 +132,11 @@ class Kafka:
                 return False
             return True
 
-        self._await(committed)
-        consumer.close()
+        with closing(self._consumer(group)) as consumer:
+            self._await(committed)
+
+    def _consumer(self, group):
+        return confluent_kafka.Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": group})
 
     def close(self):
         """End what was left open, and delete all topics of this run."""

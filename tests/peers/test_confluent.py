@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
+from confluent_reader import messages_of
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.peers]
 
@@ -34,22 +35,8 @@ def expected():
 
 def consume_all(bootstrap_servers, topic, partitions):
     """Everything in a topic, by librdkafka, as sorted texts of (key, value, headers)."""
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap_servers, "group.id": "peer", "check.crcs": True, "enable.partition.eof": False}
-    )
-    ends = [consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in range(partitions)]
-    consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
-    found = []
-    while len(found) < sum(ends):
-        messages = consumer.consume(
-            min(10_000, sum(ends) - len(found)), timeout=30
-        )  # it waits for the last one asked for
-        assert messages, f"librdkafka got only {len(found)} of {sum(ends)} records"
-        for message in messages:
-            assert message.error() is None, message.error()
-            found.append(repr((message.key(), message.value(), message.headers())))
-    consumer.close()
-    return sorted(found)
+    found = messages_of(bootstrap_servers, topic, range(partitions), settled=True)
+    return sorted(repr((message.key(), message.value(), message.headers())) for message in found)
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -11,6 +11,7 @@ import confluent_kafka
 import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_reader import messages_of
 from record_wire import ask_kafka
 
 from kafkasource import options
@@ -63,20 +64,12 @@ def old_topic():
 
 
 def as_confluent_sees(servers, name):
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": name, "enable.auto.commit": False})
-    consumer.assign([confluent_kafka.TopicPartition(name, 0, 0)])
     rows = []
-    while len(rows) < COUNT:
-        messages = consumer.consume(COUNT - len(rows), timeout=30)
-        assert messages
-        for m in messages:
-            assert m.error() is None
-            kind, millis = m.timestamp()
-            kind, millis = (
-                (kind - 1, millis) if kind else (-1, -1)
-            )  # librdkafka: 0 no timestamp, 1 create, 2 log append
-            rows.append((m.offset(), kind, millis, m.key(), m.value(), m.headers()))
-    consumer.close()
+    for m in messages_of(servers, name, settled=True):
+        kind, millis = m.timestamp()
+        kind, millis = (kind - 1, millis) if kind else (-1, -1)  # librdkafka: 0 no timestamp, 1 create, 2 log append
+        rows.append((m.offset(), kind, millis, m.key(), m.value(), m.headers()))
+    assert len(rows) == COUNT
     return rows
 
 

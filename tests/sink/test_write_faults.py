@@ -1,12 +1,11 @@
 """Replies lost on the way, brokers killed in the middle of a task: each record is stored, once, in its order."""
 
 import random
-import uuid
 from itertools import pairwise
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_reader import values_of
 from proxy import Proxy, ThroughProxy
 
 from kafkasource import options
@@ -60,19 +59,7 @@ def write(producer, topic, batches):
 
 def read(bootstrap_servers, topic, partitions):
     """Values by partition, in the order of their offsets."""
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap_servers, "group.id": uuid.uuid4().hex, "isolation.level": "read_uncommitted"}
-    )
-    ends = [consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in range(partitions)]
-    consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
-    found = {p: [] for p in range(partitions)}
-    while (left := sum(ends) - sum(map(len, found.values()))) > 0:
-        messages = consumer.consume(left, timeout=30)
-        assert messages, f"{left} records did not come"
-        for message in messages:
-            found[message.partition()].append(message.value())
-    consumer.close()
-    return found
+    return values_of(bootstrap_servers, topic, range(partitions), "read_uncommitted", settled=True)
 
 
 def check_once_in_order(found, values):

@@ -8,8 +8,8 @@ from itertools import pairwise
 import kafka
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_reader import messages_of
 from proxy import Proxy, ThroughProxy
 
 from kafkasource import options
@@ -90,20 +90,9 @@ def write(brokers, topic, disturb, *, proxy=None, transaction=None):
 
 
 def check_each_row_once_and_in_order(brokers, topic):
-    consumer = Consumer(
-        {"bootstrap.servers": brokers.bootstrap_servers, "group.id": topic, "isolation.level": "read_committed"}
-    )
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
-    found, left = {}, BATCHES * ROWS
-    while left > 0:
-        messages = consumer.consume(min(left, 10_000), timeout=60)
-        assert messages, f"{left} records did not come"
-        left -= len(messages)
-        for message in messages:
-            assert message.error() is None
-            found.setdefault((message.partition(), message.key()), []).append(message.value())
-    assert consumer.consume(1, timeout=1) == [], "more records than rows"
-    consumer.close()
+    found = {}
+    for message in messages_of(brokers.bootstrap_servers, topic, range(PARTITIONS), settled=True):
+        found.setdefault((message.partition(), message.key()), []).append(message.value())
     assert sorted(key for _, key in found) == sorted(b"key %d" % number for number in range(KEYS))
     for values in found.values():
         assert all(a < b for a, b in pairwise(values))

@@ -6,12 +6,11 @@ import pickle
 import random
 import threading
 import time
-import uuid
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from confluent_producer import ordered_producer
+from confluent_reader import messages_of
 from pyspark.sql.types import StructType
 
 from kafkasource.client.cluster import Cluster
@@ -80,17 +79,7 @@ def read(kafka_broker):
     """Every message of a topic, partition by partition, by librdkafka with CRCs checked."""
 
     def read(topic, partitions=1):
-        group = {"group.id": uuid.uuid4().hex, "auto.offset.reset": "earliest", "enable.auto.commit": False}
-        consumer = Consumer({"bootstrap.servers": kafka_broker.bootstrap_servers, "check.crcs": True} | group)
-        ends = [consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in range(partitions)]
-        consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
-        found = []
-        while len(found) < sum(ends):
-            messages = consumer.consume(min(10_000, sum(ends) - len(found)), timeout=30)  # waits for as many
-            assert messages, f"only {len(found)} of {sum(ends)} records came"
-            assert [m.error() for m in messages if m.error()] == []
-            found += messages
-        consumer.close()
+        found = messages_of(kafka_broker.bootstrap_servers, topic, range(partitions), settled=True)
         return sorted(found, key=lambda m: (m.partition(), m.offset()))
 
     return read

@@ -1,6 +1,7 @@
 """A query on a secured cluster, with the options that it would have for the JVM connector."""
 
 import uuid
+from contextlib import closing
 
 import confluent_kafka
 import pytest
@@ -19,11 +20,10 @@ WAYS = [
 def committed(secured, way, group, topic, partitions):
     """The offsets of a group, by partition, as confluent-kafka sees them through the same way in."""
     theirs = {**secured.confluent_properties(*way), "group.id": group, "log_level": 0}
-    consumer = confluent_kafka.Consumer(theirs)
-    consumer.poll(0)  # where it makes the token
-    found = consumer.committed([confluent_kafka.TopicPartition(topic, each) for each in range(partitions)], timeout=60)
-    consumer.close()
-    return [each.offset for each in found]
+    asked = [confluent_kafka.TopicPartition(topic, each) for each in range(partitions)]
+    with closing(confluent_kafka.Consumer(theirs)) as consumer:
+        consumer.poll(0)  # where it makes the token
+        return [each.offset for each in consumer.committed(asked, timeout=60)]
 
 
 @pytest.mark.jvm_connector

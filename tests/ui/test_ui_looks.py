@@ -1,5 +1,7 @@
 """The page at desk and phone width, light and dark: nothing is wider than the window, and all text can be read."""
 
+from contextlib import closing
+
 import chromium
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -43,9 +45,9 @@ def pages(served, kafka_broker, kafka_topic, produce):
     produce(
         topic, [{"value": b'{"text": "%s"}' % LONG.encode(), "key": LONG.encode(), "headers": [(LONG, b"\x00\x01")]}]
     )
-    consumer = Consumer({"bootstrap.servers": kafka_broker.bootstrap_servers, "group.id": f"{topic}-{LONG}"})
-    consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
-    consumer.close()
+    of_the_group = {"bootstrap.servers": kafka_broker.bootstrap_servers, "group.id": f"{topic}-{LONG}"}
+    with closing(Consumer(of_the_group)) as consumer:
+        consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
     return {
         "topics": served.page(view="topics"),
         "topic": served.page(view="topic", name=topic),

@@ -7,8 +7,7 @@ import uuid
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as Assigned
+from confluent_reader import messages_of
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from kafkasource.broker import Broker
@@ -74,17 +73,9 @@ def write(clusters, topic, batches, **options):
 
 def read(broker, topic):
     """{key: [numbers]} in the order of the log, by librdkafka."""
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "check.crcs": True})
-    ends = [consumer.get_watermark_offsets(Assigned(topic, p), timeout=30)[1] for p in range(PARTITIONS)]
-    consumer.assign([Assigned(topic, p, 0) for p in range(PARTITIONS)])
-    found, count = {}, 0
-    while count < sum(ends):
-        messages = consumer.consume(min(10_000, sum(ends) - count), timeout=30)
-        assert messages, f"only {count} of {sum(ends)} records came"
-        count += len(messages)
-        for message in messages:
-            found.setdefault(message.key(), []).append(int(message.value()))
-    consumer.close()
+    found = {}
+    for message in messages_of(broker.bootstrap_servers, topic, range(PARTITIONS), settled=True):
+        found.setdefault(message.key(), []).append(int(message.value()))
     return found
 
 

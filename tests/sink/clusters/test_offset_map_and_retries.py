@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as Assigned
+from confluent_reader import values_of
 from kafka.record.default_records import DefaultRecordBatch
 from proxy import Proxy, ThroughProxy
 from sink_fakes import AcknowledgingClient, producer_of
@@ -160,11 +159,7 @@ def test_on_a_real_broker_the_map_is_true_though_answers_were_lost(kafka_broker,
             target, client, offsets, 500, lambda number: number and proxy.cut(after=randomness.randrange(100))
         )
         assert proxy.harmed >= 10
-    consumer = Consumer({"bootstrap.servers": kafka_broker.bootstrap_servers, "group.id": topic})
-    consumer.assign([Assigned(topic, 0, 0)])
-    messages = consumer.consume(len(offsets), timeout=30)
-    consumer.close()
-    log = [int(message.value()) for message in messages]
+    log = [int(value) for value in values_of(kafka_broker.bootstrap_servers, topic, settled=True)[0]]
     assert log == offsets
     assert known[T0].target_topic == topic
     for offset in range(1000, 16_000, 7):

@@ -6,6 +6,7 @@ The brokers of v0 are in tests/spark/test_every_broker.py.
 from __future__ import annotations
 
 import uuid
+from contextlib import closing
 
 import pyarrow as pa
 import pytest
@@ -39,16 +40,15 @@ def cluster(request):
 
 
 def consumed(servers, topic, count):
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": topic, "check.crcs": True})
-    consumer.assign([PeersTopicPartition(topic, 0, 0)])
     found = []
-    while len(found) < count:
-        messages = consumer.consume(count - len(found), timeout=30)
-        assert messages
-        for one in messages:
-            kind, millis = one.timestamp()
-            found.append((one.offset(), one.key(), one.value(), millis if kind else -1))  # 0: it has none
-    consumer.close()
+    with closing(Consumer({"bootstrap.servers": servers, "group.id": topic, "check.crcs": True})) as consumer:
+        consumer.assign([PeersTopicPartition(topic, 0, 0)])
+        while len(found) < count:
+            messages = consumer.consume(count - len(found), timeout=30)
+            assert messages
+            for one in messages:
+                kind, millis = one.timestamp()
+                found.append((one.offset(), one.key(), one.value(), millis if kind else -1))  # 0: it has none
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import closing
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -22,9 +23,8 @@ TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
 def committed(kafka_broker, group, *partitions):
     """Offsets, None where the group has none."""
-    consumer = Consumer({"bootstrap.servers": kafka_broker.bootstrap_servers, "group.id": group})
-    found = consumer.committed([Confluent(*tp) for tp in partitions], timeout=30)
-    consumer.close()
+    with closing(Consumer({"bootstrap.servers": kafka_broker.bootstrap_servers, "group.id": group})) as consumer:
+        found = consumer.committed([Confluent(*tp) for tp in partitions], timeout=30)
     return [None if tp.offset < 0 else tp.offset for tp in found]
 
 
