@@ -6,12 +6,10 @@ The brokers of v0 are in tests/spark/test_every_broker.py.
 from __future__ import annotations
 
 import uuid
-from contextlib import closing
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as PeersTopicPartition
+from confluent_reader import messages_of
 
 from kafkasource import options
 from kafkasource.broker import Broker
@@ -41,14 +39,10 @@ def cluster(request):
 
 def consumed(servers, topic, count):
     found = []
-    with closing(Consumer({"bootstrap.servers": servers, "group.id": topic, "check.crcs": True})) as consumer:
-        consumer.assign([PeersTopicPartition(topic, 0, 0)])
-        while len(found) < count:
-            messages = consumer.consume(count - len(found), timeout=30)
-            assert messages
-            for one in messages:
-                kind, millis = one.timestamp()
-                found.append((one.offset(), one.key(), one.value(), millis if kind else -1))  # 0: it has none
+    for one in messages_of(servers, topic, settled=True):
+        kind, millis = one.timestamp()
+        found.append((one.offset(), one.key(), one.value(), millis if kind else -1))  # 0: it has none
+    assert len(found) == count
     return found
 
 
