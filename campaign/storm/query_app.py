@@ -15,10 +15,9 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
@@ -29,6 +28,7 @@ from campaign.ending import end_with_starter
 from campaign.queries import FAN, GROUP_OF, OWNER, POLICIES, SINKS, Names
 from campaign.storm.checkpoint import Checkpoint
 from campaign.storm.lives import SERVERS, connection
+from campaign.storm.micro_batches import MicroBatches
 from kafkasource import options as option_table
 from kafkasource.offset_map import OffsetMapTopic
 from kafkasource.sink import writer as writer_module
@@ -50,7 +50,6 @@ SCHEMA = StructType(
         ),
     ]
 )
-TRIGGER_S = 0.2
 RESTART_S = 0.2
 DISCARDED = "CAMPAIGN_DISCARDED"  # the file in which queries tell of records that they left out
 
@@ -97,27 +96,9 @@ class Query:
 
     def run(self) -> None:
         """Raises what a batch raised, once it is aborted."""
-        reader, checkpoint = self._reader, self._checkpoint
-        try:
-            start = reader.initialOffset() if checkpoint.done() < 0 else checkpoint.end_of(checkpoint.done())
-            if checkpoint.planned() > checkpoint.done():
-                start = self._batch(checkpoint.planned(), start, checkpoint.end_of(checkpoint.planned()))
-            while True:
-                end = reader.latestOffset(start, reader.getDefaultReadLimit())
-                if end == start:
-                    time.sleep(TRIGGER_S)
-                    continue
-                number = checkpoint.done() + 1
-                checkpoint.plan(number, end)
-                if number == 0:
-                    start = reader.initialOffset()  # Spark asks again
-                start = self._batch(number, start, end)
-                time.sleep(TRIGGER_S)
-        finally:
-            reader.stop()
+        MicroBatches(self._reader, self._checkpoint, self._batch).run()
 
-    def _batch(self, number: int, start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
-        partitions = self._reader.partitions(start, end)
+    def _batch(self, number: int, partitions: Sequence[KafkaInputPartition]) -> None:
         sent = pickle.dumps(self._writer())
         task_reader = pickle.loads(pickle.dumps(self._reader))
         messages: list[TaskReport | None] = []
@@ -132,9 +113,6 @@ class Query:
             TaskContexts.current = None
             self._writer().abort([*messages, *[None] * (len(partitions) - len(messages))], number)
             raise
-        self._checkpoint.finish(number)
-        self._reader.commit(end)
-        return end
 
     def _writer(self) -> StreamWriter:
         return StreamWriter(targets.parse(self._sink), SCHEMA, OffsetMapTopic)
