@@ -21,7 +21,7 @@ IN_TURN = 10  # records between two pauses, or in a transaction
 PAUSE_S = 0.3
 CALL_S = 20.0
 SIZES = (0, 20, 100, 100, 100, 500, 2000)
-LARGE, LARGE_ONE_IN = 60_000, 400
+LARGE, LARGE_ONE_IN = (*(60_000,) * 9, 900_000), 400
 
 
 class _Content:
@@ -42,7 +42,7 @@ class _Content:
         key = self._random.choice(list(self._numbers))
         number, partition = self._numbers[key]
         self._numbers[key][0] += 1
-        size = LARGE if self._random.randrange(LARGE_ONE_IN) == 0 else self._random.choice(SIZES)
+        size = self._random.choice(SIZES if self._random.randrange(LARGE_ONE_IN) else LARGE)
         value = b"%s %d " % (key, number) + b"x" * size
         header = (("number", b"%d" % number),)
         return Written(self.name, key, number, value, self.topic, partition, None, Outcome.UNKNOWN, header)

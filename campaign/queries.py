@@ -40,6 +40,11 @@ class Names:
         """A topic whose records are removed while they are read."""
         return f"passing-{self.stem}"
 
+    @property
+    def remade(self) -> str:
+        """A topic that is deleted and made again while it is read."""
+        return f"remade-{self.stem}"
+
     def west_of(self, query: str) -> str:
         return f"{self.target(query)}-west"
 

@@ -1,4 +1,4 @@
-"""Bugs that only faults of connections bring to light: the storm must find them."""
+"""Bugs that only faults of connections, or a topic made again, bring to light: the storm must find them."""
 
 from __future__ import annotations
 
@@ -72,9 +72,16 @@ def _forgets_aborts() -> None:
     Transactions.end = planted  # type: ignore[method-assign, assignment]
 
 
+def _takes_a_name_for_a_topic() -> None:
+    """Of a topic that was deleted and made again, the next offset is read as if nothing had happened."""
+    planner: Any = import_module("kafkasource.source.plan.planner")
+    planner.recreated_topics = lambda _before, _now: set()
+
+
 BUGS: dict[str, StormBug] = {
     "a lost answer is success": StormBug("lost", "sink.producer.sender", _lost_answer_is_success),
     "forgets its id": StormBug("doubled", "sink.producer.config", _forgets_its_id),
     "retries at the end": StormBug("reordered", "sink.producer.batch", _retries_at_the_end),
+    "takes a name for a topic": StormBug("lost", "source.plan.planner", _takes_a_name_for_a_topic),
     "forgets aborts": StormBug("aborted", "client.parts.transactions", _forgets_aborts),
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from campaign.fault_log import FaultLog
 from campaign.faults import NODES, Fault
@@ -18,13 +19,18 @@ CLIENT_ID = "campaign"
 class Arming(threading.Thread):
     """Until `stop`. Its proxies run from the start, and harm nothing before."""
 
-    def __init__(self, log: FaultLog) -> None:
+    def __init__(self, log: FaultLog, tls: Callable[[], ssl.SSLContext] | None = None) -> None:
+        """`tls`: see `StormProxy`."""
         super().__init__(daemon=True)
         self._log = log
         self._waiting = WaitingFaults(CLIENT_ID)
-        self.proxies = [StormProxy(node, self._waiting, self._took_effect) for node in NODES]
+        self.proxies = [StormProxy(node, self._waiting, self._took_effect, tls) for node in NODES]
         self._ending = threading.Event()
         self._faults: Iterator[Fault] = iter(())
+
+    @property
+    def refused_handshakes(self) -> list[str]:
+        return [each for proxy in self.proxies for each in proxy.refused_handshakes]
 
     def begin(self, faults: Iterator[Fault]) -> None:
         self._faults = faults

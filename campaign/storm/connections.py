@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 import threading
 from collections import deque
@@ -55,10 +56,12 @@ class Cut(Exception):
 class StormProxy:
     """`with` it the proxy runs. `upstream` is set before."""
 
-    def __init__(self, node: int, waiting: WaitingFaults, report: Report) -> None:
-        """`report` is called by the proxy's thread."""
+    def __init__(
+        self, node: int, waiting: WaitingFaults, report: Report, tls: Callable[[], ssl.SSLContext] | None = None
+    ) -> None:
+        """`report` and `tls` are called by the proxy's thread. `tls`: for each client that connects; None: without."""
         self.upstream: tuple[str, int] | None = None
-        self.node, self.waiting, self.report = node, waiting, report
+        self.node, self.waiting, self.report, self._tls = node, waiting, report, tls
         # Below the ports that the system gives to outgoing connections, so that it is ours while it takes none.
         self._listener = socket.socket()
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -66,6 +69,7 @@ class StormProxy:
         self._listener.listen(BACKLOG)
         self.address: tuple[str, int] = self._listener.getsockname()
         self.renewals = 0  # sessions that clients renewed on their connections
+        self.refused_handshakes: list[str] = []  # why TLS refused a client, or a client the proxy
         self._refusals = 0  # faults because of which it takes no connections now
         self._may_accept = asyncio.Event()
         self._conversations: set[_Conversation] = set()
@@ -124,13 +128,28 @@ class StormProxy:
         except OSError:
             _reset(client)
             return
-        conversation = _Conversation(self, await asyncio.open_connection(sock=client), broker)
+        try:
+            stream = await self._stream(client)
+        except OSError as error:  # also where the client went meanwhile
+            if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+                self.refused_handshakes.append(str(error))
+            broker[1].transport.abort()
+            return
+        conversation = _Conversation(self, stream, broker)
         self._conversations.add(conversation)
         try:
             await conversation.run()
         finally:
             self._conversations.discard(conversation)
             conversation.end()
+
+    async def _stream(self, client: socket.socket) -> Stream:
+        """Raises OSError, of which an SSLError is one."""
+        reader = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(reader)
+        context = self._tls() if self._tls is not None else None
+        transport, _ = await self._loop.connect_accepted_socket(lambda: protocol, client, ssl=context)
+        return reader, asyncio.StreamWriter(transport, protocol, reader, self._loop)
 
     async def refuse(self, lasts_s: float) -> None:
         """Take no connections: the system refuses them."""
@@ -174,7 +193,9 @@ class _Conversation:
 
     def end(self) -> None:
         for writer in (self._to_client, self._to_broker):
-            _reset(writer.get_extra_info("socket"))
+            sock = writer.get_extra_info("socket")
+            if sock is not None:  # none is known of a TLS connection that has ended
+                _reset(sock)
             writer.transport.abort()
 
     async def _requests(self) -> None:

@@ -20,7 +20,7 @@ from campaign.checker import Outcome, Written
 
 KEYS = 4  # of each life of a writer
 SIZES = (0, 20, 100, 100, 300, 1500)
-LARGE, LARGE_ONE_IN = 40_000, 500
+LARGE, LARGE_ONE_IN = (*(40_000,) * 9, 900_000), 500
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
@@ -55,7 +55,7 @@ class Content:
     def _row(self, key: str) -> Row:
         number, partition = self._next[key]
         self._next[key][0] += 1
-        size = LARGE if self._random.randrange(LARGE_ONE_IN) == 0 else self._random.choice(SIZES)
+        size = self._random.choice(SIZES if self._random.randrange(LARGE_ONE_IN) else LARGE)
         return Row(key, number, size, partition)
 
 

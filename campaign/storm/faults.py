@@ -79,9 +79,13 @@ APPLICATION = (
 )
 BROKERS = (Kind("fill a disk", "brokers", 2, (0.5, 4)),)
 RETENTION = (Kind("retention passes a reader", "retention", 1),)
-BESIDES = (*BROKERS, *APPLICATION, *RETENTION)  # what the campaign does not have
+TOPICS = (Kind("a topic is made again", "topics", 1),)
+CERTIFICATES = (
+    Kind("certificates change", "certificates", 1, (1, 3), variants=("of the brokers", "of the clients", "of the CA")),
+)
+BESIDES = (*BROKERS, *APPLICATION, *RETENTION, *TOPICS, *CERTIFICATES)  # what the campaign does not have
 TABLE = (*CONNECTIONS, *BESIDES, *(OF_CAMPAIGN[name] for name in _SLOWER))
-SLOW_LANES = ("brokers", "application", "members", "retention")
+SLOW_LANES = ("brokers", "application", "members", "retention", "topics", "certificates")
 SLOW_PAUSES_S = (1.0, 8.0)
 
 

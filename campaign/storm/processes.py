@@ -17,6 +17,7 @@ from campaign.processes import Programs
 from campaign.queries import MEMBERS, POLICIES, SINKS, Names
 from campaign.storm.checkpoint import Checkpoint
 from campaign.storm.query_app import DISCARDED
+from campaign.storm.readers_app import REMADE
 from kafkasource.sink.transactions import crash_points
 
 WRITERS, READERS = "writers", "readers"
@@ -38,6 +39,7 @@ class StormProcesses:
         self._servers, self._names, self._folder, self._seed = servers, names, folder, seed
         self.crash_file = folder / "crash"
         (folder / "local").mkdir()
+        (folder / REMADE).mkdir()
         self.discarded, self._clock = folder / "discarded", folder / "clock"
         more = {
             crash_points.ENVIRONMENT: str(self.crash_file),

@@ -3,12 +3,14 @@
     python -m campaign.storm.readers_app BOOTSTRAP STEM FOLDER SEED
 
 Each tells what it got in a file of its name, and goes on where the file ends. At SIGTERM each ends with its life. One
-follows a topic whose records are removed, with failOnDataLoss=false: it also tells what it said was lost.
+follows a topic whose records are removed. Another is a query with a checkpoint, on a topic that is deleted and made
+again. Both have failOnDataLoss=false, and what they said was lost is told, too.
 """
 
 from __future__ import annotations
 
 import logging
+import pickle
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -22,12 +24,17 @@ import pyarrow as pa
 from campaign import lines, positions
 from campaign.lines import Told
 from campaign.queries import Names
+from campaign.storm.checkpoint import Checkpoint
 from campaign.storm.lives import Life, connection, live
+from campaign.storm.micro_batches import MicroBatches
+from kafkasource import options as option_table
 from kafkasource.errors import OptionError
 from kafkasource.reader import Reader
+from kafkasource.source.spark.input_partition import KafkaInputPartition
+from kafkasource.source.spark.stream import StreamReader
 
 NAMES = ("follow0", "follow1", "read0", "read1")
-PASSING, SAID_LOST = "passing", "said-lost"
+PASSING, REMADE, SAID_LOST = "passing", "remade", "said-lost"
 ADDED = "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED"  # a partition, since the starts were written: the next life has it
 LONGEST_S = 6.0
 POLL_S = 0.05
@@ -92,6 +99,36 @@ def read(reader: Reader, give: Give, _until_s: float) -> None:
     give(reader)
 
 
+class Remade:
+    """A query on the topic that is made again. It tells each micro-batch in a file of the batch's number."""
+
+    def __init__(self, servers: str, topic: str, folder: Path, seed: str) -> None:
+        self._options = connection(servers) | {
+            "subscribe": topic,
+            "includeHeaders": "true",
+            "startingOffsets": "earliest",
+            "maxOffsetsPerTrigger": "20",
+            "failOnDataLoss": "false",
+            "trigger": "processingTime",
+        }
+        self._random = Random(f"{seed} {REMADE}")
+        self._folder, self._checkpoint = folder, folder / "checkpoint"
+
+    def life(self, _number: int) -> None:
+        reader = StreamReader(option_table.parse(self._options, "source"))
+
+        def tell(number: int, partitions: Iterable[KafkaInputPartition]) -> None:
+            task_reader, new = pickle.loads(pickle.dumps(reader)), self._folder / f"{number}.new"
+            with new.open("w") as out:
+                for partition in partitions:
+                    for batch in task_reader.read(partition):
+                        lines.write(out, [lines.record_of(row) for row in batch.to_pylist()])
+            new.replace(self._folder / str(number))
+
+        until_s = time.monotonic() + self._random.uniform(0.1, LONGEST_S)
+        MicroBatches(reader, Checkpoint(self._checkpoint), tell).run(until_s)
+
+
 class _SaidLost(logging.Handler):
     """Writes a line for each warning about a lost range: what an operator finds in the log."""
 
@@ -111,6 +148,7 @@ def main(servers: str, stem: str, folder: str, seed: str) -> None:
     for name, kind in work.items():
         topic = names.passing if name == PASSING else names.source
         lives[name] = partial(Reading(servers, topic, Path(folder, name), seed).life, kind)
+    lives[REMADE] = Remade(servers, names.remade, Path(folder, REMADE), seed).life
     with lines.append_to(f"{folder}/{SAID_LOST}") as out:
         logging.getLogger("kafkasource.source").addHandler(_SaidLost(out))
         live(lives)

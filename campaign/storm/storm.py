@@ -11,6 +11,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
@@ -38,11 +39,13 @@ from campaign.queries import (
 from campaign.rig import VERSIONS, Brokers
 from campaign.storm import content, readers_app
 from campaign.storm.arming import Arming
+from campaign.storm.certificates import Certificates
 from campaign.storm.faults import SLOW_LANES, SLOW_PAUSES_S, TABLE, of_connections
 from campaign.storm.harms import StormHarms
 from campaign.storm.passing import TOLD as PASSING_TOLD
 from campaign.storm.passing import Removals
 from campaign.storm.processes import QUERIES, StormProcesses
+from campaign.storm.remade import Remaking, read_of
 from campaign.storm.writers_app import PARTITIONS, PASSING_PARTITIONS, WRITTEN, WRITTEN_PASSING
 from campaign.watch import Watch
 from kafkasource.broker.security.settings import Listener, Security
@@ -51,7 +54,7 @@ ROUND_MINUTES = 10.0
 PER_SECOND = 50.0  # faults of connections that are drawn; more of them than take effect
 SECURITY = Security(
     (Listener("SASL_PLAINTEXT", ("SCRAM-SHA-256",), reauth_ms=login.SESSION_MS),), users=login.USERS
-)  # no TLS: the proxies must know requests
+)  # TLS ends at the proxies, which must know requests
 PROPERTIES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000}
 
 
@@ -92,6 +95,20 @@ class Growing:
         new.replace(self._file)
 
 
+@dataclass(frozen=True)
+class Parts:
+    """Of a round, once its brokers run."""
+
+    brokers: Brokers
+    arming: Arming
+    processes: StormProcesses
+    growing: Growing
+    watch: Watch
+    removals: Removals
+    remaking: Remaking
+    certificates: Certificates | None
+
+
 class Round:
     def __init__(
         self,
@@ -107,6 +124,7 @@ class Round:
         random = Random(f"{seed} storm")
         self._version = random.choice(VERSIONS)
         self._logins = random.randrange(3) == 0
+        self._tls = self._logins and random.randrange(2) == 0
         self._folder = Path(tempfile.mkdtemp(prefix="storm-"))
         self._names, self._log = Names(uuid.uuid4().hex[:8]), FaultLog(self._folder / "faults.jsonl")
 
@@ -126,12 +144,15 @@ class Round:
             seed=seed,
             version=self._version,
             logins=self._logins,
+            tls=self._tls,
             minutes=self._minutes,
             bugs=list(self._bugs),
         )
         logins = f"sessions of {login.SESSION_MS} ms" if self._logins else "no logins"
+        logins += " over TLS" if self._tls else ""
         self._say(f"seed {seed}: Kafka {self._version}, {logins}, {self._minutes:g} minutes; log in {folder}")
-        arming = Arming(log)
+        certificates = Certificates(folder / "certificates") if self._tls else None
+        arming = Arming(log, certificates.context if certificates else None)
         with Brokers(self._version, arming.proxies, PROPERTIES, SECURITY if self._logins else None) as brokers:
             written = [names.west, *map(names.target, QUERIES), *map(names.west_of, POLICIES)]
             brokers.create(
@@ -139,20 +160,30 @@ class Round:
                 | dict.fromkeys(written, OUT_PARTITIONS)
             )
             growing = Growing(folder)
-            processes = StormProcesses(brokers.servers, names, folder, seed, self._bugs, brokers.login())
-            watch, removals = Watch(brokers, names, log), Removals(brokers, names)
+            with_login = brokers.login() | (certificates.options() if certificates else {})
+            parts = Parts(
+                brokers,
+                arming,
+                StormProcesses(brokers.servers, names, folder, seed, self._bugs, with_login),
+                growing,
+                Watch(brokers, names, log),
+                Removals(brokers, names),
+                Remaking(brokers, names),
+                certificates,
+            )
             try:
-                processes.start()
-                await_queries(watch)
+                parts.remaking.begin()
+                parts.processes.start()
+                await_queries(parts.watch)
                 self._say(f"{log.now_ms() / 1000:.0f} s: every query writes; the faults begin")
                 began_ms = log.now_ms()
-                self._harm(brokers, arming, processes, growing, watch, removals)
+                self._harm(parts)
                 rate = log.counts.total() * 1000 / (log.now_ms() - began_ms)
                 self._say(f"{log.now_ms() / 1000:.0f} s: {log.counts.total()} faults, {rate:.1f}/s; the copies drain")
                 log.note("harmed", renewed_sessions=sum(proxy.renewals for proxy in arming.proxies))
-                report, records = self._judge(brokers, processes, watch, removals)
+                report, records = self._judge(parts)
             finally:
-                processes.end()
+                parts.processes.end()
         self._say(f"{log.now_ms() / 1000:.0f} s: {report.total} findings in {sum(records.values())} records")
         return Result(seed, self._version, self._minutes, log.counts, records, report, folder)
 
@@ -167,18 +198,10 @@ class Round:
                 return log.records
             time.sleep(1)
 
-    def _harm(
-        self,
-        brokers: Brokers,
-        arming: Arming,
-        processes: StormProcesses,
-        growing: Growing,
-        watch: Watch,
-        removals: Removals,
-    ) -> None:
+    def _harm(self, parts: Parts) -> None:
         """For the round's minutes."""
-        log = self._log
-        of_brokers = BrokerHarms(brokers, self._names, [growing])
+        log, brokers, arming, processes, watch = self._log, parts.brokers, parts.arming, parts.processes, parts.watch
+        of_brokers = BrokerHarms(brokers, self._names, [parts.growing])
 
         def harm_brokers(fault: Fault) -> None:
             if not arming.proxies[fault.node - 1].serves():
@@ -189,11 +212,15 @@ class Round:
             "brokers": harm_brokers,
             "application": StormHarms(processes, brokers.whole, watch, log).do,
             "members": MemberHarms(processes.members).do,
-            "retention": removals.remove,
+            "retention": parts.removals.remove,
+            "topics": parts.remaking.make_again,
         }
+        if parts.certificates is not None:
+            by_lane["certificates"] = parts.certificates.change
         lanes = [
             Lane(lane, schedule(self._seed, lane, SLOW_PAUSES_S, table=TABLE), by_lane[lane], log)
             for lane in SLOW_LANES
+            if lane in by_lane
         ]
         watch.start()
         arming.begin(of_connections(self._seed, self._per_second, self._logins))
@@ -210,11 +237,11 @@ class Round:
             lane.wait()
         watch.stop()
 
-    def _judge(
-        self, brokers: Brokers, processes: StormProcesses, watch: Watch, removals: Removals
-    ) -> tuple[Report, dict[str, int]]:
+    def _judge(self, parts: Parts) -> tuple[Report, dict[str, int]]:
         """Quiet, drain, one last look at rest, check."""
         names, folder, log = self._names, self._folder, self._log
+        brokers, processes, watch = parts.brokers, parts.processes, parts.watch
+        parts.remaking.finish()
         processes.crash_file.unlink(missing_ok=True)
         processes.keep_running()
         processes.end_writers()
@@ -237,12 +264,16 @@ class Round:
         of_passing = content.told(folder / WRITTEN_PASSING, names.passing)
         written = [*content.told(folder / WRITTEN, names.source), *of_passing]
         failed = [Wait(f"a client: {failure}", 0, None, 0) for failure in processes.failures]
+        failed += [Wait(f"a handshake: {each}", 0, None, 0) for each in parts.arming.refused_handshakes]
         copies = self._copies(processes.discarded)
-        logs[PASSING_TOLD] = self._passing(of_passing, removals)
-        history = gather.history(
-            written, logs, copies, atomic, [], watch, [*drain.waits, *failed], [removals.passed(folder)]
-        )
+        logs[PASSING_TOLD] = self._passing(of_passing, parts.removals)
+        parts.remaking.await_all(folder, self._drain_ms / 1000)
+        written += [each for of_one in parts.remaking.written for each in of_one]
+        of_remade, may_lack = read_of(folder, parts.remaking)
+        passed = [parts.removals.passed(folder), *may_lack]
+        history = gather.history(written, logs | of_remade, copies, atomic, [], watch, [*drain.waits, *failed], passed)
         outcomes = Counter(each.outcome.value for each in written)
         log.note("judged", faults=dict(log.counts), written=dict(outcomes), batches=len(atomic))
         report = log.report(check(history))
-        return report, {name.removesuffix(f"-{names.stem}"): len(records) for name, records in logs.items()}
+        counts = {name.removesuffix(f"-{names.stem}"): len(records) for name, records in logs.items()}
+        return report, counts | {"the topics made again": sum(map(len, of_remade.values()))}
