@@ -61,9 +61,9 @@ class Remaking:
         return AdminClient({"bootstrap.servers": self._brokers.servers, "log_level": 0})
 
     def _make(self) -> None:
+        self.written.append([])  # first: where the answer does not come, the topic may be there all the same
         admin = self._admin()  # in a variable: the call fails where its client is gone
         admin.create_topics([NewTopic(self.topic, PARTITIONS, 3)])[self.topic].result(CALL_S)
-        self.written.append([])
 
     def _write(self, count: int) -> None:
         number, of_this = len(self.written) - 1, self.written[-1]
