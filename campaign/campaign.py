@@ -19,7 +19,7 @@ from campaign.checker import Report, check
 from campaign.fault_log import FaultLog
 from campaign.faults import TABLE, Kind, schedule
 from campaign.gather import DRAIN_MS
-from campaign.harms.application import ApplicationHarms, MemberHarms
+from campaign.harms.application import MemberHarms, SparkHarms
 from campaign.harms.brokers import BrokerHarms
 from campaign.harms.lane import Doing, Lane
 from campaign.harms.network import NetworkHarms
@@ -31,6 +31,7 @@ from campaign.rig import VERSIONS, Rig
 from campaign.watch import Watch
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+MASTERS = ("local[3,3]", "local-cluster[2,2,512]")  # with three attempts of a task; two executors of two cores
 START_S = 400.0  # for all queries to write something
 QUIET_S = 5.0
 
@@ -57,7 +58,7 @@ def run(
 ) -> Result:
     """`bugs`: to be planted; `kinds`: of faults; `drain_ms`: what has not come for so long never comes."""
     random = Random(seed)
-    version, codec = random.choice(VERSIONS), random.choice(CODECS)
+    version, codec, master = random.choice(VERSIONS), random.choice(CODECS), random.choice(MASTERS)
     folder = Path(tempfile.mkdtemp(prefix="campaign-"))  # short: unix sockets are made in it
     names, log = Names(uuid.uuid4().hex[:8]), FaultLog(folder / "faults.jsonl")
     log.note(
@@ -65,18 +66,19 @@ def run(
         seed=seed,
         version=version,
         codec=codec,
+        master=master,
         minutes=minutes,
         bugs=list(bugs),
         kinds=[k.name for k in kinds],
     )
-    say(f"seed {seed}: Kafka {version}, {codec}, {minutes:g} minutes; log and checkpoints in {folder}")
+    say(f"seed {seed}: Kafka {version}, {codec}, {master}, {minutes:g} minutes; log and checkpoints in {folder}")
     with Rig(version) as rig:
         written = [names.west, *map(names.target, SINKS)]
         rig.create({names.source: IN_PARTITIONS} | dict.fromkeys(written, OUT_PARTITIONS))
         producers: list[Producing] = [
             kind(rig.servers, names.source, IN_PARTITIONS, seed, log, codec) for kind in (Idempotent, Transactional)
         ]
-        processes = Processes(rig.servers, names.stem, names.source, folder, bugs)
+        processes = Processes(rig.servers, names.stem, names.source, folder, bugs, master)
         watch = Watch(rig, names, log)
         try:
             for producer in producers:
@@ -87,7 +89,7 @@ def run(
             by_lane: dict[str, Doing] = {
                 "brokers": BrokerHarms(rig, names, producers).do,
                 "network": NetworkHarms(rig).do,
-                "application": ApplicationHarms(processes, rig.whole, watch, log).do,
+                "application": SparkHarms(processes, rig.whole, watch, log).do,
                 "members": MemberHarms(processes.members).do,
             }
             lanes = dict.fromkeys(kind.lane for kind in kinds)

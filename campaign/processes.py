@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+import pyspark
 from descendants import descendants
 from java_programs import SHORT_LIVED_JVM
 
@@ -24,6 +25,9 @@ from kafkasource.sink.transactions import crash_points
 ROOT = Path(__file__).parent.parent
 SPARK_CLASSES = ClassArchive(Path(sys.prefix) / "spark-classes.jsa")  # scripts/spark_class_archive.py
 GONE_S = 20.0
+STOPS_S = 60.0  # for an application that was asked to stop
+# What the command of a process of Spark's has, and of no other.
+PYTHON, EXECUTOR, DRIVER = b"\0-m\0pyspark.", b"CoarseGrainedExecutorBackend", b"org.apache.spark.deploy.SparkSubmit"
 JAVA = f"{SHORT_LIVED_JVM} -Xmx900m -Djava.io.tmpdir="
 
 
@@ -58,8 +62,8 @@ class Programs:
 
 
 class Processes:
-    def __init__(self, servers: str, stem: str, topic: str, folder: Path, bugs: Sequence[str]) -> None:
-        self._folder, self._servers, self._stem, self._topic = folder, servers, stem, topic
+    def __init__(self, servers: str, stem: str, topic: str, folder: Path, bugs: Sequence[str], master: str) -> None:
+        self._folder, self._servers, self._stem, self._topic, self._master = folder, servers, stem, topic, master
         self.crash_file = folder / "crash"
         self.followed = folder / "followed"
         self._programs = Programs(
@@ -69,6 +73,7 @@ class Processes:
                 "SPARK_SUBMIT_OPTS": f"{JAVA}{folder}/tmp {' '.join(SPARK_CLASSES.using())}",
                 "SPARK_LAUNCHER_OPTS": f"{JAVA}{folder}/tmp",
                 crash_points.ENVIRONMENT: str(self.crash_file),
+                "SPARK_HOME": str(_spark_home(folder)),
             },
         )
         self._application: subprocess.Popen[bytes] | None = None
@@ -89,8 +94,16 @@ class Processes:
 
     def start_application(self) -> None:
         self._application = self._programs.start(
-            "spark", "campaign.spark_app", self._servers, self._stem, str(self._folder)
+            "spark", "campaign.spark_app", self._servers, self._stem, str(self._folder), self._master
         )
+
+    def stop_application(self) -> None:
+        """As an operator does. What has not ended in time is killed."""
+        if self._application is not None:
+            self._application.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._application.wait(STOPS_S)
+        self.kill_application()
 
     def kill_application(self) -> None:
         """It and all that descends from it, at once, as a power cut does. Returns when all of them are gone."""
@@ -98,7 +111,7 @@ class Processes:
             return
         pids = [self._application.pid, *descendants(self._application.pid)]
         for pid in pids:
-            _kill(pid)
+            _send(pid, signal.SIGKILL)
         self._application.wait()
         deadline = time.monotonic() + GONE_S
         while any(Path(f"/proc/{pid}").exists() and not _is_dead(pid) for pid in pids[1:]):
@@ -108,14 +121,31 @@ class Processes:
 
     def kill_a_python_process(self, draw: float) -> str | None:
         """One of Spark's; what it was. None: there is none."""
+        found = self.signal(PYTHON, draw, signal.SIGKILL)
+        return found and found[1].split(b"\0-m\0")[1].split(b"\0")[0].decode()
+
+    def hang_a_python_process(self, draw: float, lasts_s: float) -> bool:
+        return self.hang(PYTHON, draw, lasts_s)
+
+    def signal(self, kind: bytes, draw: float, number: signal.Signals) -> tuple[int, bytes] | None:
+        """Send it to a process of the application: its pid and command. None: it has none of this kind."""
         if self._application is None:
             return None
-        found = {pid: text for pid, text in descendants(self._application.pid).items() if b"\0-m\0pyspark." in text}
+        found = {pid: text for pid, text in descendants(self._application.pid).items() if kind in text}
         if not found:
             return None
         pid = sorted(found)[int(draw * len(found))]
-        _kill(pid)
-        return found[pid].split(b"\0-m\0")[1].split(b"\0")[0].decode()
+        _send(pid, number)
+        return pid, found[pid]
+
+    def hang(self, kind: bytes, draw: float, lasts_s: float) -> bool:
+        """A process of the application stands still. False: it has none of this kind."""
+        found = self.signal(kind, draw, signal.SIGSTOP)
+        if found is None:
+            return False
+        time.sleep(lasts_s)
+        _send(found[0], signal.SIGCONT)
+        return True
 
     def keep_running(self) -> bool:
         """Start the application again if it has ended by itself. False: it ran."""
@@ -138,9 +168,19 @@ class Processes:
             self._follower.wait()
 
 
-def _kill(pid: int) -> None:
+def _spark_home(folder: Path) -> Path:
+    """Links to the one that there is: executors of local-cluster make their folders in SPARK_HOME/work."""
+    home = folder / "spark-home"
+    home.mkdir()
+    for each in Path(pyspark.__file__).parent.iterdir():
+        if each.name != "work":
+            (home / each.name).symlink_to(each)
+    return home
+
+
+def _send(pid: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
 
 
 def _is_dead(pid: int) -> bool:

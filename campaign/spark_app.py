@@ -1,8 +1,8 @@
 """The Spark application of a campaign: every query side by side, each started again when it dies.
 
-    python -m campaign.spark_app BOOTSTRAP STEM FOLDER
+    python -m campaign.spark_app BOOTSTRAP STEM FOLDER MASTER
 
-Prints what queries died of. Ends when it is killed.
+Prints what queries died of. Ends when it is killed; at SIGTERM it stops its queries and Spark.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from campaign.ending import end_with_starter
+from campaign.ending import end_with_starter, on_sigterm_unwind
 from campaign.queries import FAN, GROUP_OF, OWNER, SINKS, Names
 from kafkasource import register
 from kafkasource.mirror import job, toml_file
@@ -50,7 +51,7 @@ topic = "${{source}}.${{topic}}"
 """
 
 
-def session(folder: str) -> SparkSession:
+def session(folder: str, master: str) -> SparkSession:
     builder: Any = SparkSession.builder
     settings = {
         "spark.ui.enabled": "false",
@@ -61,10 +62,12 @@ def session(folder: str) -> SparkSession:
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.streaming.minBatchesToRetain": "1000000",  # the campaign reads which offsets were in each
         "spark.log.level": "OFF",
+        "spark.executor.memory": "512m",
+        "spark.deploy.maxExecutorRetries": "-1",  # executors are killed more often than an application may lose them
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
-    found: SparkSession = builder.master("local[3,3]").getOrCreate()
+    found: SparkSession = builder.master(master).getOrCreate()
     return found
 
 
@@ -118,6 +121,10 @@ class _Restarted:
         self._name, self._start = name, start
         self._running: Any = None
 
+    def stop(self) -> None:
+        if self._running is not None:
+            self._running.stop()
+
     def look(self) -> None:
         try:
             if self._running is None:
@@ -135,9 +142,10 @@ class _Restarted:
         print(time.strftime("%H:%M:%S"), self._name, what, str(error)[:3000], flush=True)
 
 
-def main(servers: str, stem: str, folder: str) -> None:
+def main(servers: str, stem: str, folder: str, master: str) -> None:
     end_with_starter()
-    spark, names = session(folder), Names(stem)
+    on_sigterm_unwind()
+    spark, names = session(folder, master), Names(stem)
     Path(folder, "checkpoints").mkdir(exist_ok=True)
     text = MIRROR.format(folder=folder, stem=stem, servers=servers, source=names.source)
     plan = toml_file.parse(text, "the campaign")
@@ -146,10 +154,16 @@ def main(servers: str, stem: str, folder: str) -> None:
         for query in SINKS
     ]
     running.append(_Restarted("mirror", lambda: job.start(plan, spark)))
-    while True:
+    try:
+        while True:
+            for each in running:
+                each.look()
+            time.sleep(0.2)
+    finally:
         for each in running:
-            each.look()
-        time.sleep(0.2)
+            with suppress(Exception):  # it had failed by itself
+                each.stop()
+        spark.stop()
 
 
 if __name__ == "__main__":

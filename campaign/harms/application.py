@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +15,7 @@ from campaign.fault_log import FaultLog
 from campaign.faults import Fault
 from campaign.harms.lane import Doing, NotPossible
 from campaign.members import Members
+from campaign.processes import DRIVER, EXECUTOR, Processes
 from campaign.watch import Watch
 
 MEMBERS_SETTLE_S = 5.0  # after each fault of a member: a group that always rebalances reads nothing
@@ -27,6 +30,10 @@ class Application(Protocol):
     def start_application(self) -> None: ...
     def kill_application(self) -> None: ...
     def kill_a_python_process(self, draw: float) -> str | None: ...
+    def hang_a_python_process(self, draw: float, lasts_s: float) -> bool:
+        """False: there is none."""
+        ...
+
     def crash_at(self, point: str) -> None: ...
     def keep_running(self) -> bool:
         """Start again what has ended by itself. False: all ran."""
@@ -42,6 +49,7 @@ class ApplicationHarms:
             "kill a Python process": self._kill_python,
             "crash at a point": self._crash,
             "kill the driver": self._kill_driver,
+            "hang a Python process": self._hang_python,
         }
 
     def do(self, fault: Fault) -> None:
@@ -62,9 +70,17 @@ class ApplicationHarms:
             time.sleep(0.05)
         self._keep_running()
 
-    def _kill_driver(self, fault: Fault) -> None:
-        """Kill, look at what is left while nothing runs, start again, and wait until all queries go on."""
-        self._application.kill_application()
+    def _hang_python(self, fault: Fault) -> None:
+        if not self._application.hang_a_python_process(fault.draw, fault.lasts_s):
+            raise NotPossible("the application has no Python process now")
+        self._keep_running()
+
+    def _kill_driver(self, _fault: Fault) -> None:
+        self.end(self._application.kill_application)
+
+    def end(self, how: Callable[[], None]) -> None:
+        """End the application, look at what is left while nothing runs, start it again, and wait until all go on."""
+        how()
         try:
             with self._whole:
                 self._watch.look(at_rest=True)
@@ -76,6 +92,31 @@ class ApplicationHarms:
     def _keep_running(self) -> None:
         if self._application.keep_running():
             self._log.note("the application had ended by itself")
+
+
+class SparkHarms:
+    """Of an application that runs in Spark."""
+
+    def __init__(self, processes: Processes, whole: threading.Lock, watch: Watch, log: FaultLog) -> None:
+        self._processes = processes
+        self._others = ApplicationHarms(processes, whole, watch, log)
+
+    def do(self, fault: Fault) -> None:
+        if fault.kind == "stop the driver":
+            self._others.end(self._processes.stop_application)
+        elif fault.kind == "kill an executor":
+            _need(self._processes.signal(EXECUTOR, fault.draw, signal.SIGKILL))
+        elif fault.kind == "hang an executor":
+            _need(self._processes.hang(EXECUTOR, fault.draw, fault.lasts_s))
+        elif fault.kind == "hang the driver":
+            _need(self._processes.hang(DRIVER, fault.draw, fault.lasts_s))
+        else:
+            self._others.do(fault)
+
+
+def _need(found: object) -> None:
+    if not found:
+        raise NotPossible("the application has no such process now")
 
 
 class MemberHarms:

@@ -67,6 +67,7 @@ _SLOWER = (
     "kill a Python process",
     "crash at a point",
     "kill the driver",
+    "hang a Python process",
     "kill a member",
     "hang a member",
     "a member leaves",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import threading
 import time
@@ -104,6 +105,16 @@ class StormProcesses:
             self._running[name].wait()
             self._start(name)
             return name
+
+    def hang_a_python_process(self, draw: float, lasts_s: float) -> bool:
+        """A query, or the writers or readers."""
+        with self._lock:
+            names = sorted(self._running)
+            process = self._running[names[int(draw * len(names))]]
+            process.send_signal(signal.SIGSTOP)
+        time.sleep(lasts_s)
+        process.send_signal(signal.SIGCONT)
+        return True
 
     def roll_back(self, draw: float, planned: bool) -> bool:
         """The checkpoint of a query, which is killed and started again. False: none has a batch that is done, and none

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from campaign.queries import Names
+from campaign.storm import processes as module
 from campaign.storm.checkpoint import Checkpoint
 from campaign.storm.processes import QUERIES, READERS, WRITERS, StormProcesses
 
@@ -53,6 +57,26 @@ def test_an_application_that_was_killed_stays_away_until_it_is_started(processes
     assert not set(running(processes)) & {*QUERIES}
     processes.start_application()
     assert not processes.keep_running()
+    assert running(processes) == ALL
+
+
+@pytest.mark.parametrize("draw", [0.0, 0.5, 0.99])
+def test_one_process_stands_still_for_a_while_and_goes_on(processes, monkeypatch, draw):
+    def stopped():
+        states = {name: Path(f"/proc/{process.pid}/stat").read_text() for name, process in processes.started}
+        return [name for name, text in states.items() if text.rpartition(")")[2].split()[0] == "T"]
+
+    def until(count):
+        deadline = time.monotonic() + 20
+        while len(stopped()) != count:
+            assert time.monotonic() < deadline
+        return count
+
+    slept = []
+    monkeypatch.setattr(module, "time", SimpleNamespace(sleep=lambda seconds: slept.append((seconds, until(1)))))
+    assert processes.hang_a_python_process(draw, 7.0)
+    assert slept == [(7.0, 1)]
+    until(0)
     assert running(processes) == ALL
 
 
