@@ -16,7 +16,6 @@ from campaign.storm.connections import StormProxy
 from campaign.storm.faults import CERTIFICATES
 from campaign.storm.waiting import WaitingFaults
 
-pytest.importorskip("cryptography")
 VARIANTS = CERTIFICATES[0].variants
 
 
