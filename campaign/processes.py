@@ -19,6 +19,7 @@ from java_programs import SHORT_LIVED_JVM
 from campaign.members import Members
 from campaign.planted import ENVIRONMENT as PLANTED
 from campaign.queries import MEMBERS, Names
+from campaign.spark_app import EXECUTOR_JAVA
 from kafkasource.broker.jvm.class_archive import ClassArchive
 from kafkasource.sink.transactions import crash_points
 
@@ -72,6 +73,7 @@ class Processes:
             {
                 "SPARK_SUBMIT_OPTS": f"{JAVA}{folder}/tmp {' '.join(SPARK_CLASSES.using())}",
                 "SPARK_LAUNCHER_OPTS": f"{JAVA}{folder}/tmp",
+                EXECUTOR_JAVA: f"{SHORT_LIVED_JVM} -Djava.io.tmpdir={folder}/tmp",  # one that is killed leaves files
                 crash_points.ENVIRONMENT: str(self.crash_file),
                 "SPARK_HOME": str(_spark_home(folder)),
             },

@@ -7,6 +7,7 @@ Prints what queries died of. Ends when it is killed; at SIGTERM it stops its que
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from campaign.queries import FAN, GROUP_OF, OWNER, SINKS, Names
 from kafkasource import register
 from kafkasource.mirror import job, toml_file
 
+EXECUTOR_JAVA = "CAMPAIGN_EXECUTOR_JAVA"  # options of an executor's JVM
 CONNECTION = {
     "kafka.request.timeout.ms": "8000",  # so long does an answer that never comes hold up a query
     "kafka.default.api.timeout.ms": "60000",
@@ -63,6 +65,7 @@ def session(folder: str, master: str) -> SparkSession:
         "spark.sql.streaming.minBatchesToRetain": "1000000",  # the campaign reads which offsets were in each
         "spark.log.level": "OFF",
         "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": os.environ[EXECUTOR_JAVA],
         "spark.deploy.maxExecutorRetries": "-1",  # executors are killed more often than an application may lose them
     }
     for name, value in settings.items():
