@@ -12,14 +12,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-import pyspark
 from descendants import descendants
 from java_programs import SHORT_LIVED_JVM
+from spark_processes import linked_spark_home
 
 from campaign.members import Members
 from campaign.planted import ENVIRONMENT as PLANTED
 from campaign.queries import MEMBERS, Names
 from campaign.spark_app import EXECUTOR_JAVA
+from campaign.whole_files import write_whole
 from kafkasource.broker.jvm.class_archive import ClassArchive
 from kafkasource.sink.transactions import crash_points
 
@@ -75,7 +76,7 @@ class Processes:
                 "SPARK_LAUNCHER_OPTS": f"{JAVA}{folder}/tmp",
                 EXECUTOR_JAVA: f"{SHORT_LIVED_JVM} -Djava.io.tmpdir={folder}/tmp",  # one that is killed leaves files
                 crash_points.ENVIRONMENT: str(self.crash_file),
-                "SPARK_HOME": str(_spark_home(folder)),
+                "SPARK_HOME": str(linked_spark_home(folder / "spark-home")),
             },
         )
         self._application: subprocess.Popen[bytes] | None = None
@@ -123,13 +124,13 @@ class Processes:
 
     def kill_a_python_process(self, draw: float) -> str | None:
         """One of Spark's; what it was. None: there is none."""
-        found = self.signal(PYTHON, draw, signal.SIGKILL)
+        found = self.send(PYTHON, draw, signal.SIGKILL)
         return found and found[1].split(b"\0-m\0")[1].split(b"\0")[0].decode()
 
     def hang_a_python_process(self, draw: float, lasts_s: float) -> bool:
         return self.hang(PYTHON, draw, lasts_s)
 
-    def signal(self, kind: bytes, draw: float, number: signal.Signals) -> tuple[int, bytes] | None:
+    def send(self, kind: bytes, draw: float, number: signal.Signals) -> tuple[int, bytes] | None:
         """Send it to a process of the application: its pid and command. None: it has none of this kind."""
         if self._application is None:
             return None
@@ -142,7 +143,7 @@ class Processes:
 
     def hang(self, kind: bytes, draw: float, lasts_s: float) -> bool:
         """A process of the application stands still. False: it has none of this kind."""
-        found = self.signal(kind, draw, signal.SIGSTOP)
+        found = self.send(kind, draw, signal.SIGSTOP)
         if found is None:
             return False
         time.sleep(lasts_s)
@@ -158,9 +159,7 @@ class Processes:
 
     def crash_at(self, point: str) -> None:
         """The next process that comes to the point dies, and removes the file."""
-        prepared = self.crash_file.with_suffix(".new")
-        prepared.write_text(point)
-        prepared.rename(self.crash_file)
+        write_whole(self.crash_file, point)
 
     def end(self) -> None:
         self.kill_application()
@@ -168,16 +167,6 @@ class Processes:
         if self._follower is not None:
             self._follower.kill()
             self._follower.wait()
-
-
-def _spark_home(folder: Path) -> Path:
-    """Links to the one that there is: executors of local-cluster make their folders in SPARK_HOME/work."""
-    home = folder / "spark-home"
-    home.mkdir()
-    for each in Path(pyspark.__file__).parent.iterdir():
-        if each.name != "work":
-            (home / each.name).symlink_to(each)
-    return home
 
 
 def _send(pid: int, number: signal.Signals) -> None:

@@ -28,6 +28,15 @@ def spark_home() -> Path:
     return Path(pyspark.__file__).parent
 
 
+def linked_spark_home(home: Path) -> Path:
+    """A new folder with links to Spark's: executors of local-cluster make their folders in SPARK_HOME/work."""
+    home.mkdir()
+    for each in spark_home().iterdir():
+        if each.name != "work":
+            (home / each.name).symlink_to(each)
+    return home
+
+
 class SparkProcess:
     """It leads a process group: executors of a worker are in the worker's, and their Python workers end with them."""
 

@@ -41,7 +41,7 @@ class Application(Protocol):
 
 
 class ApplicationHarms:
-    """`whole`: see `Brokers`."""
+    """Of any application; a class for each kind of application adds to `_by_kind`. `whole`: see `Brokers`."""
 
     def __init__(self, application: Application, whole: threading.Lock, watch: Watch, log: FaultLog) -> None:
         self._application, self._whole, self._watch, self._log = application, whole, watch, log
@@ -56,8 +56,7 @@ class ApplicationHarms:
         self._by_kind[fault.kind](fault)
 
     def _kill_python(self, fault: Fault) -> None:
-        if self._application.kill_a_python_process(fault.draw) is None:
-            raise NotPossible("the application has no Python process now")
+        _need(self._application.kill_a_python_process(fault.draw))
         self._keep_running()
 
     def _crash(self, fault: Fault) -> None:
@@ -71,14 +70,13 @@ class ApplicationHarms:
         self._keep_running()
 
     def _hang_python(self, fault: Fault) -> None:
-        if not self._application.hang_a_python_process(fault.draw, fault.lasts_s):
-            raise NotPossible("the application has no Python process now")
+        _need(self._application.hang_a_python_process(fault.draw, fault.lasts_s))
         self._keep_running()
 
     def _kill_driver(self, _fault: Fault) -> None:
-        self.end(self._application.kill_application)
+        self._end(self._application.kill_application)
 
-    def end(self, how: Callable[[], None]) -> None:
+    def _end(self, how: Callable[[], None]) -> None:
         """End the application, look at what is left while nothing runs, start it again, and wait until all go on."""
         how()
         try:
@@ -94,24 +92,17 @@ class ApplicationHarms:
             self._log.note("the application had ended by itself")
 
 
-class SparkHarms:
+class SparkHarms(ApplicationHarms):
     """Of an application that runs in Spark."""
 
     def __init__(self, processes: Processes, whole: threading.Lock, watch: Watch, log: FaultLog) -> None:
-        self._processes = processes
-        self._others = ApplicationHarms(processes, whole, watch, log)
-
-    def do(self, fault: Fault) -> None:
-        if fault.kind == "stop the driver":
-            self._others.end(self._processes.stop_application)
-        elif fault.kind == "kill an executor":
-            _need(self._processes.signal(EXECUTOR, fault.draw, signal.SIGKILL))
-        elif fault.kind == "hang an executor":
-            _need(self._processes.hang(EXECUTOR, fault.draw, fault.lasts_s))
-        elif fault.kind == "hang the driver":
-            _need(self._processes.hang(DRIVER, fault.draw, fault.lasts_s))
-        else:
-            self._others.do(fault)
+        super().__init__(processes, whole, watch, log)
+        self._by_kind |= {
+            "kill an executor": lambda fault: _need(processes.send(EXECUTOR, fault.draw, signal.SIGKILL)),
+            "hang an executor": lambda fault: _need(processes.hang(EXECUTOR, fault.draw, fault.lasts_s)),
+            "hang the driver": lambda fault: _need(processes.hang(DRIVER, fault.draw, fault.lasts_s)),
+            "stop the driver": lambda _fault: self._end(processes.stop_application),
+        }
 
 
 def _need(found: object) -> None:

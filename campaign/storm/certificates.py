@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from campaign.faults import Fault
+from campaign.whole_files import write_whole
 from kafkasource.broker.security.certificates import Authority
 
 
@@ -58,7 +59,7 @@ class Certificates:
     def _new_authority(self) -> None:
         self._issued += 1
         self._trusted = [*self._trusted[-1:], Authority(f"storm CA {self._issued}")]
-        _replace(self._trust, _pem(self._trusted))
+        write_whole(self._trust, _pem(self._trusted))
 
     def _change_server(self) -> None:
         text = self._issue("broker")
@@ -67,7 +68,7 @@ class Certificates:
         self._server = new
 
     def _change_client(self) -> None:
-        _replace(self._client, self._issue("client"))
+        write_whole(self._client, self._issue("client"))
 
     def _issue(self, name: str) -> str:
         """A key and a certificate of the newest CA."""
@@ -78,9 +79,3 @@ class Certificates:
 
 def _pem(authorities: Sequence[Authority]) -> str:
     return "".join(each.pem for each in authorities)
-
-
-def _replace(file: Path, text: str) -> None:
-    new = file.with_suffix(".new")
-    new.write_text(text)
-    new.replace(file)

@@ -14,6 +14,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from campaign.whole_files import write_whole
+
 
 class Checkpoint:
     def __init__(self, folder: Path) -> None:
@@ -22,7 +24,7 @@ class Checkpoint:
         for each in (self._offsets, self._commits):
             each.mkdir(parents=True, exist_ok=True)
         if not (folder / "metadata").exists():
-            _write(folder / "metadata", json.dumps({"id": str(uuid.uuid4())}))
+            write_whole(folder / "metadata", json.dumps({"id": str(uuid.uuid4())}))
         self.query_id: str = json.loads((folder / "metadata").read_text())["id"]
 
     def planned(self) -> int:
@@ -38,11 +40,11 @@ class Checkpoint:
         return found
 
     def plan(self, number: int, end: dict[str, Any]) -> None:
-        _write(self._offsets / str(number), f"v1\n{{}}\n{json.dumps(end)}")
+        write_whole(self._offsets / str(number), f"v1\n{{}}\n{json.dumps(end)}")
 
     def finish(self, number: int) -> None:
         (self.folder / f"{number}.newer").unlink(missing_ok=True)
-        _write(self._commits / str(number), "v1\n{}")
+        write_whole(self._commits / str(number), "v1\n{}")
 
     def may_roll_back(self) -> bool:
         """Is its last batch done?"""
@@ -70,10 +72,4 @@ class Checkpoint:
 
 
 def _last(folder: Path) -> int:
-    return max((int(file.name) for file in folder.glob("[0-9]*") if file.suffix == ""), default=-1)
-
-
-def _write(file: Path, text: str) -> None:
-    partial = file.with_suffix(".partial")
-    partial.write_text(text)
-    partial.replace(file)
+    return max((int(file.name) for file in folder.glob("[0-9]*")), default=-1)

@@ -12,16 +12,15 @@ from campaign.storm.processes import StormProcesses
 from campaign.watch import Watch
 
 
-class StormHarms:
+class StormHarms(ApplicationHarms):
     def __init__(self, processes: StormProcesses, whole: threading.Lock, watch: Watch, log: FaultLog) -> None:
+        super().__init__(processes, whole, watch, log)
         self._processes = processes
-        self._others = ApplicationHarms(processes, whole, watch, log)
+        self._by_kind |= {
+            "clock jumps": lambda fault: processes.jump(float(fault.variant), fault.lasts_s),
+            "roll back a checkpoint": self._roll_back,
+        }
 
-    def do(self, fault: Fault) -> None:
-        if fault.kind == "clock jumps":
-            self._processes.jump(float(fault.variant), fault.lasts_s)
-        elif fault.kind == "roll back a checkpoint":
-            if not self._processes.roll_back(fault.draw, planned=fault.variant == "not yet done"):
-                raise NotPossible("the last batch of the query is not done")
-        else:
-            self._others.do(fault)
+    def _roll_back(self, fault: Fault) -> None:
+        if not self._processes.roll_back(fault.draw, planned=fault.variant == "not yet done"):
+            raise NotPossible("the last batch of the query is not done")

@@ -19,6 +19,7 @@ from campaign.queries import MEMBERS, POLICIES, SINKS, Names
 from campaign.storm.checkpoint import Checkpoint
 from campaign.storm.query_app import DISCARDED
 from campaign.storm.readers_app import REMADE
+from campaign.whole_files import write_whole
 from kafkasource.sink.transactions import crash_points
 
 WRITERS, READERS = "writers", "readers"
@@ -139,9 +140,7 @@ class StormProcesses:
 
     def crash_at(self, point: str) -> None:
         """The next process that comes to the point dies, and removes the file."""
-        prepared = self.crash_file.with_suffix(".new")
-        prepared.write_text(point)
-        prepared.rename(self.crash_file)
+        write_whole(self.crash_file, point)
 
     def keep_running(self) -> bool:
         with self._lock:

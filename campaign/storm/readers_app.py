@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from random import Random
 from typing import TextIO
@@ -27,6 +28,7 @@ from campaign.queries import Names
 from campaign.storm.checkpoint import Checkpoint
 from campaign.storm.lives import Life, connection, live
 from campaign.storm.micro_batches import MicroBatches
+from campaign.whole_files import write_whole
 from kafkasource import options as option_table
 from kafkasource.errors import OptionError
 from kafkasource.reader import Reader
@@ -118,12 +120,11 @@ class Remade:
         reader = StreamReader(option_table.parse(self._options, "source"))
 
         def tell(number: int, partitions: Iterable[KafkaInputPartition]) -> None:
-            task_reader, new = pickle.loads(pickle.dumps(reader)), self._folder / f"{number}.new"
-            with new.open("w") as out:
-                for partition in partitions:
-                    for batch in task_reader.read(partition):
-                        lines.write(out, [lines.record_of(row) for row in batch.to_pylist()])
-            new.replace(self._folder / str(number))
+            task_reader, out = pickle.loads(pickle.dumps(reader)), StringIO()
+            for partition in partitions:
+                for batch in task_reader.read(partition):
+                    lines.write(out, [lines.record_of(row) for row in batch.to_pylist()])
+            write_whole(self._folder / str(number), out.getvalue())
 
         until_s = time.monotonic() + self._random.uniform(0.1, LONGEST_S)
         MicroBatches(reader, Checkpoint(self._checkpoint), tell).run(until_s)

@@ -48,6 +48,7 @@ from campaign.storm.processes import QUERIES, StormProcesses
 from campaign.storm.remade import Remaking, read_of
 from campaign.storm.writers_app import PARTITIONS, PASSING_PARTITIONS, WRITTEN, WRITTEN_PASSING
 from campaign.watch import Watch
+from campaign.whole_files import write_whole
 from kafkasource.broker.security.settings import Listener, Security
 
 ROUND_MINUTES = 10.0
@@ -90,9 +91,7 @@ class Growing:
         self.grow(IN_PARTITIONS)
 
     def grow(self, partitions: int) -> None:
-        new = self._file.with_suffix(".new")
-        new.write_text(str(partitions))
-        new.replace(self._file)
+        write_whole(self._file, str(partitions))
 
 
 @dataclass(frozen=True)

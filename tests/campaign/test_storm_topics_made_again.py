@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from campaign import gather
 from campaign.checker import History, Outcome, Record, Written, check
 from campaign.storm import remade
 from campaign.storm.checkpoint import Checkpoint
 from campaign.storm.micro_batches import MicroBatches
+from campaign.whole_files import write_whole
 
 WARNING = f"[KAFKA_DATA_LOSS.TOPIC_RECREATED] {remade.WARNING.format('t')}: its id was a and is b now.\n"
 
@@ -77,6 +81,23 @@ def test_without_a_warning_for_each_change_nothing_may_lack():
 def test_a_topic_that_is_read_again_is_doubled():
     records = [*read(0, range(10)), *read(1, range(4)), *read(2, range(20)), *read(2, range(3))]
     assert findings(TOPICS, records, WARNING * 2)["doubled"] == 3
+
+
+def test_a_batch_whose_telling_was_cut_short_is_not_read(tmp_path, monkeypatch):
+    (tmp_path / remade.REMADE).mkdir()
+    checkpoint = Checkpoint(tmp_path / "checkpoint")
+
+    def killed(_self, _target):
+        raise Killed
+
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(Killed):
+        write_whole(tmp_path / remade.REMADE / "3", "[0, 1")
+    with pytest.raises(Killed):
+        checkpoint.plan(0, {"t": {"0": 5}})
+    assert remade.told(tmp_path) == []
+    assert checkpoint.planned() == -1
+    assert gather.batches(tmp_path / "checkpoint", "q", "t") == []
 
 
 class OfflineReader:

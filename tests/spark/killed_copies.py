@@ -22,10 +22,10 @@ from pathlib import Path
 from random import Random
 
 import confluent_kafka
-import pyspark
 from confluent_kafka.admin import AdminClient, NewTopic
 from descendants import descendants
 from java_programs import SHORT_LIVED_JVM
+from spark_processes import linked_spark_home
 
 from kafkasource.sink.transactions.crash_points import ENVIRONMENT, POINTS
 
@@ -65,7 +65,7 @@ class Application:
         self._environment = os.environ | {
             ENVIRONMENT: str(self._crash_file),
             "PYTHONPATH": os.pathsep.join([str(self.folder), str(ROOT), os.environ.get("PYTHONPATH", "")]),
-            "SPARK_HOME": str(self._spark_home()),
+            "SPARK_HOME": str(linked_spark_home(self.folder / "spark")),
             "JAVA_TOOL_OPTIONS": f"{JAVA}{self.folder}/tmp",
             "TMPDIR": f"{self.folder}/tmp",
         }
@@ -73,15 +73,6 @@ class Application:
         self._left = set()  # processes of applications that were killed
         self.kills = defaultdict(list)  # by what was killed: the seconds that each took
         self.start()
-
-    def _spark_home(self):
-        """Links to the one that there is: executors of local-cluster make their folders in SPARK_HOME/work."""
-        home = self.folder / "spark"
-        home.mkdir()
-        for each in Path(pyspark.__file__).parent.iterdir():
-            if each.name != "work":
-                (home / each.name).symlink_to(each)
-        return home
 
     def start(self):
         self._app = subprocess.Popen(

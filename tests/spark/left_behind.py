@@ -23,7 +23,7 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-import pyspark
+from spark_processes import linked_spark_home
 
 ROOT = Path(__file__).parent.parent.parent
 APP = Path(__file__).with_name("secrets_app.py")
@@ -149,13 +149,8 @@ def _free_port():
 
 
 def _spark_home(folder):
-    """Links to the one that there is: executors of local-cluster make their folders in SPARK_HOME/work."""
-    home, work = folder / "spark", folder / "left" / "work"
-    home.mkdir()
+    home, work = linked_spark_home(folder / "spark"), folder / "left" / "work"
     work.mkdir()
-    for each in Path(pyspark.__file__).parent.iterdir():
-        if each.name != "work":
-            (home / each.name).symlink_to(each)
     (home / "work").symlink_to(work)
     return home
 
