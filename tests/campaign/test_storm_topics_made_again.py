@@ -11,6 +11,7 @@ from campaign.checker import History, Outcome, Record, Written, check
 from campaign.storm import remade
 from campaign.storm.checkpoint import Checkpoint
 from campaign.storm.micro_batches import MicroBatches
+from campaign.storm.readers_app import REMADE
 from campaign.whole_files import write_whole
 
 WARNING = f"[KAFKA_DATA_LOSS.TOPIC_RECREATED] {remade.WARNING.format('t')}: its id was a and is b now.\n"
@@ -84,7 +85,7 @@ def test_a_topic_that_is_read_again_is_doubled():
 
 
 def test_a_batch_whose_telling_was_cut_short_is_not_read(tmp_path, monkeypatch):
-    (tmp_path / remade.REMADE).mkdir()
+    (tmp_path / REMADE).mkdir()
     checkpoint = Checkpoint(tmp_path / "checkpoint")
 
     def killed(_self, _target):
@@ -92,7 +93,7 @@ def test_a_batch_whose_telling_was_cut_short_is_not_read(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "replace", killed)
     with pytest.raises(Killed):
-        write_whole(tmp_path / remade.REMADE / "3", "[0, 1")
+        write_whole(tmp_path / REMADE / "3", "[0, 1")
     with pytest.raises(Killed):
         checkpoint.plan(0, {"t": {"0": 5}})
     assert remade.told(tmp_path) == []
