@@ -18,6 +18,7 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from types import TracebackType
 from typing import NamedTuple
 
@@ -103,10 +104,11 @@ class StormProxy:
         self._loop.run_until_complete(asyncio.gather(*self._tasks, return_exceptions=True))
         self._loop.close()
 
-    def in_background(self, work: Coroutine[None, None, None]) -> None:
+    def in_background(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _accept(self) -> None:
         self._listener.setblocking(False)
@@ -119,21 +121,27 @@ class StormProxy:
                 await asyncio.sleep(0.005)
                 continue
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.in_background(self._serve(client))
+            # Also where the proxy ends before the task has begun.
+            self.in_background(self._serve(client)).add_done_callback(partial(_reset, client))
 
     async def _serve(self, client: socket.socket) -> None:
+        """Whoever calls closes `client` behind it."""
         assert self.upstream is not None
         try:
             broker = await asyncio.open_connection(*self.upstream)
         except OSError:
-            _reset(client)
             return
+        try:
+            await self._converse(client, broker)
+        finally:
+            broker[1].transport.abort()
+
+    async def _converse(self, client: socket.socket, broker: Stream) -> None:
         try:
             stream = await self._stream(client)
         except OSError as error:  # also where the client went meanwhile
             if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
                 self.refused_handshakes.append(str(error))
-            broker[1].transport.abort()
             return
         conversation = _Conversation(self, stream, broker)
         self._conversations.add(conversation)
@@ -313,7 +321,7 @@ def _asked(frame: bytes) -> Asked:
     return Asked(api_key, frame[14 : 14 + max(length, 0)].decode())
 
 
-def _reset(sock: socket.socket) -> None:
+def _reset(sock: socket.socket, _: object = None) -> None:
     with contextlib.suppress(OSError):  # closed by now
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         if isinstance(sock, socket.socket):  # not one of a transport, which closes it

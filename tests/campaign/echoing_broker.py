@@ -20,7 +20,8 @@ class EchoingBroker:
         self._connections = []
         self.got: list[bytearray] = []
         self.answered = threading.Semaphore(0)
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+        self._acceptor.start()
 
     def _accept(self):
         while True:
@@ -49,6 +50,8 @@ class EchoingBroker:
                 self.answered.release()
 
     def close(self):
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._acceptor.join()  # else a connection could come that nobody closes
         for each in (self._server, *self._connections):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
