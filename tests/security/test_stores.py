@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from certificate_maker import Issued, authority, java_keystore, java_truststore
+from certificate_maker import Issued, authority, java_keystore, java_truststore, keytool
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
@@ -186,6 +186,67 @@ def test_a_truststore_that_is_none_is_an_error_with_its_path(tmp_path, content, 
     assert str(tmp_path / "store") in str(caught.value) or says == "holds no certificate"
 
 
+# What Java trusts of a store with a key was asked of its TrustManagerFactory (PKIX, Java 17): getAcceptedIssuers().
+
+
+def test_of_a_pkcs12_truststore_with_a_key_the_keys_own_certificate_is_trusted_and_no_other_of_its_chain(tmp_path):
+    """Java: the leaf alone. Another certificate of that authority is an impostor's."""
+    broker = authority("Public CA").issue("Issuing CA", ca=True).issue("broker-1")
+    root = authority("Public CA").certificate
+    everything = [*broker.issuers, root]
+    encryption = BestAvailableEncryption(STORE.encode())
+    data = pkcs12.serialize_key_and_certificates(b"broker", broker.key, broker.certificate, everything, encryption)
+    (tmp_path / "pinned.p12").write_bytes(data)
+    assert trusted(truststore_location=tmp_path / "pinned.p12", truststore_password=STORE) == (broker.der,)
+
+
+def test_what_is_in_a_pkcs12_truststore_for_itself_is_trusted_beside_a_key(tmp_path):
+    """Java: [CN=broker-1], [CN=Other Root]; and [CN=Test Root], too, once keytool imports it."""
+    root, other = authority(), authority("Other Root")
+    broker = root.issue("broker-1")
+    chain = Issued(broker.certificate, broker.key, (root.certificate,))
+    store = java_keystore(tmp_path / "mixed.p12", "PKCS12", STORE, STORE, chain)
+    java_truststore(store, "PKCS12", STORE, other)
+    assert set(trusted(truststore_location=store, truststore_password=STORE)) == {broker.der, other.der}
+    (tmp_path / "root.crt").write_text(root.pem)
+    named = ("-alias", "caroot", "-keystore", store, "-storepass", STORE)
+    keytool("-importcert", "-file", tmp_path / "root.crt", *named)
+    found = set(trusted(truststore_location=store, truststore_password=STORE))
+    assert found == {broker.der, other.der, root.der}
+
+
+def test_of_a_pkcs12_truststore_with_two_keys_no_authority_of_either_is_trusted(tmp_path):
+    """Java: the two leaves."""
+    root = authority()
+    store, leaves = tmp_path / "two.p12", []
+    for alias in ("alice", "bob"):
+        leaf = root.issue(alias)
+        leaves.append(leaf.der)
+        _add_key(store, alias, Issued(leaf.certificate, leaf.key, (root.certificate,)))
+    assert set(trusted(truststore_location=store, truststore_password=STORE)) == set(leaves)
+
+
+@pytest.mark.parametrize("encryption", [BestAvailableEncryption(STORE.encode()), NoEncryption()], ids=["best", "none"])
+def test_a_pkcs12_truststore_without_a_key_is_trusted_as_a_whole(root, tmp_path, encryption):
+    issuer = root.issue("Test Intermediate", ca=True)
+    certificates = [issuer.certificate, root.certificate]
+    data = pkcs12.serialize_key_and_certificates(None, None, None, certificates, encryption)
+    (tmp_path / "trust.p12").write_bytes(data)
+    password = {} if isinstance(encryption, NoEncryption) else {"truststore_password": STORE}
+    assert set(trusted(truststore_location=tmp_path / "trust.p12", **password)) == {issuer.der, root.der}
+
+
+def _add_key(store: Path, alias: str, issued: Issued) -> None:
+    """Into a PKCS12 store, by keytool."""
+    source = store.with_suffix(".source")
+    source.write_bytes(issued.pkcs12(STORE))
+    keytool(
+        *("-importkeystore", "-srckeystore", source, "-srcstoretype", "PKCS12", "-srcstorepass", STORE),
+        *("-srcalias", "client", "-destalias", alias),
+        *("-destkeystore", store, "-deststoretype", "PKCS12", "-deststorepass", STORE),
+    )
+
+
 # Keystores.
 
 
@@ -263,6 +324,14 @@ def test_a_keystore_without_exactly_one_key_is_an_error(client, tmp_path, count)
     (tmp_path / "client.pem").write_text(client.chain_pem + client.key_pem() * count)
     with pytest.raises(OptionError, match=f"holds {count} private keys"):
         identity(keystore_location=tmp_path / "client.pem")
+
+
+def test_a_pkcs12_keystore_with_two_keys_is_an_error_that_names_them_as_of_a_jks(client, root, tmp_path):
+    store = tmp_path / "two.p12"
+    _add_key(store, "alice", client)
+    _add_key(store, "bob", root.issue("bob"))
+    with pytest.raises(OptionError, match=r"holds 2 private keys \(alice, bob\)"):
+        identity(keystore_location=store, keystore_password=STORE)
 
 
 def test_a_truststore_given_as_keystore_says_that_it_has_no_key(stores):

@@ -6,6 +6,7 @@ package `cryptography` (extra `kafkasource[tls]`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from kafkasource.security.tls import jks, pem
 from kafkasource.security.tls.config import TlsConfig
 from kafkasource.security.tls.der import INTEGER, SEQUENCE, MalformedDer, sequence
 from kafkasource.security.tls.options import named
+from kafkasource.security.tls.pkcs12_keys import key_names
 from kafkasource.security.tls.store_files import StoreFiles
 
 if TYPE_CHECKING:
@@ -124,8 +126,7 @@ def _trusted(option: str, path: str, data: bytes, password: Secret | None, expec
         store = _read_jks(option, path, data, text, "ssl.truststore.password")
         return [*store.trusted, *(key.chain[0] for key in store.keys if key.chain)]  # as Java trusts them
     found = _load_pkcs12(option, path, data, text, "ssl.truststore.password")
-    mine = [found.cert] if found.cert is not None else []
-    return [_der(each.certificate) for each in (*mine, *found.additional_certs)]
+    return [_der(certificate) for certificate in _pkcs12_trusted(found, len(key_names(data)))]
 
 
 def _kind(option: str, path: str, data: bytes, expected: str | None) -> str:
@@ -184,6 +185,13 @@ def _one_key(option: str, place: str, found: list[pem.Block]) -> Secret:
     return Secret(keys[0].text)
 
 
+def _not_one_key(option: str, path: str, aliases: Sequence[str]) -> OptionError:
+    return OptionError(
+        f"{named(option)}: {path} holds {len(aliases)} private keys ({', '.join(aliases) or 'none'}); one is"
+        " needed. keytool -delete removes others"
+    )
+
+
 # JKS.
 
 
@@ -193,11 +201,7 @@ def _jks_identity(config: TlsConfig, path: str, data: bytes) -> tuple[Secret, tu
         raise OptionError(f"{named(option)}: {path} is JKS; {shown('ssl.keystore.password')} is needed")
     store = _read_jks(option, path, data, config.keystore_password.reveal(), "ssl.keystore.password")
     if len(store.keys) != 1:
-        aliases = ", ".join(key.alias for key in store.keys)
-        raise OptionError(
-            f"{named(option)}: {path} holds {len(store.keys)} private keys ({aliases or 'none'}); one is"
-            " needed. keytool -delete removes others"
-        )
+        raise _not_one_key(option, path, [key.alias for key in store.keys])
     entry = store.keys[0]
     try:
         key = entry.decrypt((config.key_password or config.keystore_password).reveal())
@@ -233,6 +237,9 @@ def _pkcs12_identity(config: TlsConfig, path: str, data: bytes) -> tuple[Secret,
 
     if found.key is None or found.cert is None:
         raise OptionError(f"{named(option)}: {path} holds no private key with a certificate")
+    aliases = key_names(data)
+    if len(aliases) > 1:
+        raise _not_one_key(option, path, aliases)
     key = found.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
     chain = [found.cert.certificate]
     others = [each.certificate for each in found.additional_certs]
@@ -241,6 +248,31 @@ def _pkcs12_identity(config: TlsConfig, path: str, data: bytes) -> tuple[Secret,
         if not issuers:
             return Secret(key), tuple(_der(certificate) for certificate in chain)
         chain.append(issuers[0])
+
+
+def _pkcs12_trusted(found: PKCS12KeyAndCertificates, keys: int) -> list[x509.Certificate]:
+    """As Java's TrustManagerFactory: of a key its own certificate alone, and not those that issued it; and all others.
+
+    keytool marks what is trusted for itself by an attribute (2.16.840.1.113894.746875.1.1), which `cryptography` does
+    not tell. So an authority of a key's chain counts only where it is there a second time under another name, as
+    keytool writes an entry of its own. This errs to the safe side: where another program names both alike, or writes
+    the authority once, it is not trusted, and whoever wants it gives it in a store without a key, or as PEM.
+    """
+    others = [each.certificate for each in found.additional_certs]
+    if found.cert is None:
+        return others
+    own = found.cert.certificate
+    # Which certificates belong to further keys, nobody tells: then the issuers of none of them count.
+    issued = [own] if keys <= 1 else [own, *others]
+    authorities: list[x509.Certificate] = []
+    for certificate in issued:  # grows meanwhile
+        if certificate.issuer != certificate.subject:
+            new = [one for one in others if one.subject == certificate.issuer and one not in authorities]
+            authorities += new
+            issued += new
+    names = {(one.friendly_name, one.certificate) for one in found.additional_certs if one.friendly_name}
+    entries = [one for one in authorities if sum(certificate == one for _, certificate in names) > 1]
+    return [own, *(one for one in others if one not in authorities or one in entries)]
 
 
 def _load_pkcs12(
