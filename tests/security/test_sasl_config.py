@@ -8,6 +8,7 @@ from token_server import an_endpoint, granted, jwt
 
 from kafkasource.errors import OptionError
 from kafkasource.secrets import Secret
+from kafkasource.security.endpoint import HttpClient
 from kafkasource.security.login import Login, login_of
 from kafkasource.security.sasl import options as sasl_options
 from kafkasource.security.sasl.config import SaslConfig, SaslOptions
@@ -68,6 +69,79 @@ def test_strimzis_jaas_is_read_and_its_handler_known():
     handler = "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"
     given = {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": jaas, "sasl.login.callback.handler.class": handler}
     assert of(given).token_source == ClientCredentials("https://idp/t", "i", Secret("geheim"))
+
+
+STRIMZIS_CLIENT = 'oauth.client.id="i" oauth.client.secret="geheim" oauth.token.endpoint.uri="https://idp/t"'
+
+
+def strimzis(options, **more):
+    """The source that Strimzi's JAAS options mean."""
+    return of({"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": f"{OAUTH} {options};", **more})
+
+
+def test_strimzis_scope_audience_and_extensions_are_sent():
+    """As JaasClientOauthLoginCallbackHandler sends them: form fields `scope` and `audience` (strimzi-kafka-oauth)."""
+    with an_endpoint(granted("abc")) as endpoint:
+        client = STRIMZIS_CLIENT.replace("https://idp/t", endpoint.url)
+        options = f'{client} oauth.scope="kafka.read" oauth.audience="kafka-broker" oauth.sasl.extension.tenant="t"'
+        found = strimzis(options, **{f"{URL.removesuffix('url')}allow.http": "true"})
+        found.token_source.fetch(HttpClient(found.http), time.time())
+        form = {"grant_type": "client_credentials", "scope": "kafka.read", "audience": "kafka-broker"}
+        assert endpoint.requests[0].form == form
+    assert found.extensions == (("tenant", "t"),)
+
+
+def test_strimzis_access_token_is_sent_as_it_is_and_goes_before_its_endpoint(tmp_path):
+    text = jwt(sub="alice", exp=4600)
+    for endpoint in ("", STRIMZIS_CLIENT):
+        source = strimzis(f'oauth.access.token="{text}" {endpoint}').token_source
+        token = source.fetch(None, 1000.0)
+        assert (token.value, token.expires_at_s, token.subject) == (Secret(text), 4600.0, "alice")
+        assert text not in repr(source)
+    (tmp_path / "token").write_text(f"{text}\n")
+    source = strimzis(f'oauth.access.token.location="{tmp_path}/token"').token_source
+    assert source.fetch(None, 1000.0).value == Secret(text)
+    with pytest.raises(OptionError, match="give one"):
+        strimzis('oauth.access.token="abc"', **{URL: "https://idp/t"})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        'oauth.password.grant.username="alice" oauth.password.grant.password="pw"',
+        'oauth.refresh.token="geheim"',
+        'oauth.refresh.token.location="/t"',
+        'oauth.client.assertion="geheim"',
+        'oauth.client.assertion.location="/t"',
+        'oauth.something.new="geheim"',
+    ],
+)
+def test_an_option_of_strimzis_that_may_ask_for_another_identity_is_refused_by_name(options):
+    with pytest.raises(OptionError) as raised:
+        strimzis(f"{STRIMZIS_CLIENT} {options}")
+    assert options.partition("=")[0] in str(raised.value)
+    assert "kafka.sasl.oauthbearer.token.function" in str(raised.value)
+    assert "geheim" not in str(raised.value)
+
+
+def test_what_tunes_strimzis_java_client_alone_is_passed_over():
+    tuned = 'oauth.connect.timeout.seconds="15" oauth.http.retries="2" oauth.access.token.is.jwt="false"'
+    assert strimzis(f"{STRIMZIS_CLIENT} {tuned}").token_source == strimzis(STRIMZIS_CLIENT).token_source
+
+
+@pytest.mark.parametrize("name", ["ssl.truststore.location", "oauth.ssl.truststore.certificates"])
+def test_jaas_authorities_of_a_token_endpoint_are_refused_by_name_unless_an_option_names_them(name):
+    """Kafka's OAuthBearerLoginCallbackHandler reads `ssl.*` of the JAAS entry, Strimzi's `oauth.ssl.*`."""
+    with pytest.raises(OptionError, match=rf"{name}.*kafka\.https\.ca\.location"):
+        strimzis(f'{STRIMZIS_CLIENT} {name}="/ca"')
+    found = strimzis(f'{STRIMZIS_CLIENT} {name}="/ca"', **{"https.ca.location": "/ca.pem"})
+    assert found.http.ca_location == "/ca.pem"
+
+
+@pytest.mark.parametrize("name", ["ssl.keystore.location", "oauth.ssl.endpoint.identification.algorithm"])
+def test_other_tls_options_of_a_jaas_entry_are_refused_by_name(name):
+    with pytest.raises(OptionError, match=name):
+        strimzis(f'{STRIMZIS_CLIENT} {name}="x"', **{"https.ca.location": "/ca.pem"})
 
 
 def test_a_token_comes_from_a_file_a_function_or_is_made_up():

@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from kafkasource.errors import OptionError
 from kafkasource.secrets import Secret
+from kafkasource.security.sasl import oauth_jaas
 from kafkasource.security.sasl.jaas import MSK_IAM, LoginModule
 from kafkasource.security.sasl.oauthbearer import check_extension
 from kafkasource.security.sasl.option_values import OptionValues
@@ -18,6 +19,7 @@ from kafkasource.security.tokens.aws import AwsToken, region_of
 from kafkasource.security.tokens.azure import AzureToken
 from kafkasource.security.tokens.client_credentials import ClientCredentials
 from kafkasource.security.tokens.file import TokenFile
+from kafkasource.security.tokens.fixed import FixedToken
 from kafkasource.security.tokens.function import FunctionToken
 from kafkasource.security.tokens.google import GoogleToken
 from kafkasource.security.tokens.jwt_bearer import JWT_BEARER, AssertedClient, Assertion, JwtBearer
@@ -27,6 +29,7 @@ from kafkasource.security.tokens.unsecured import Claim, UnsecuredToken
 _URL = "sasl.oauthbearer.token.endpoint.url"
 _ID = "sasl.oauthbearer.client.credentials.client.id"
 _SECRET = "sasl.oauthbearer.client.credentials.client.secret"
+_SCOPE = "sasl.oauthbearer.scope"
 _HANDLER = "sasl.login.callback.handler.class"
 _OF_KAFKA = "OAuthBearerLoginCallbackHandler"  # with packages that differ from release to release
 _OF_GOOGLE = "com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler"
@@ -35,10 +38,15 @@ _METADATAS = {"azure_imds": "azure", "aws_iam": "aws"}
 _RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
 _ASSERTION = "sasl.oauthbearer.assertion"
 _OF_STRIMZI = "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"
-
 # Strimzi's JAAS options, by what they are here.
-_STRIMZIS = {_URL: "oauth.token.endpoint.uri", _ID: "oauth.client.id", _SECRET: "oauth.client.secret"}
-_JAASS = {_ID: "clientId", _SECRET: "clientSecret", "sasl.oauthbearer.scope": "scope"}
+_STRIMZIS = {
+    _URL: "oauth.token.endpoint.uri",
+    _ID: "oauth.client.id",
+    _SECRET: "oauth.client.secret",
+    _SCOPE: "oauth.scope",
+}
+_STRIMZIS_OTHERS = (oauth_jaas.STRIMZIS_AUDIENCE, oauth_jaas.STRIMZIS_TOKEN, oauth_jaas.STRIMZIS_TOKEN_FILE)
+_JAASS = {_ID: "clientId", _SECRET: "clientSecret", _SCOPE: "scope"}
 _UNSECURED = "unsecuredLogin"
 
 
@@ -57,6 +65,14 @@ def token_source(values: OptionValues, module: LoginModule | None, host: str) ->
         )
     if function is not None:
         return FunctionToken(function)
+    oauth_jaas.check_strimzis(of_jaas.names, (*_STRIMZIS.values(), *_STRIMZIS_OTHERS))
+    token, file = of_jaas.of_jaas(oauth_jaas.STRIMZIS_TOKEN), of_jaas.of_jaas(oauth_jaas.STRIMZIS_TOKEN_FILE)
+    if (token is not None or file is not None) and values.is_given(_URL):
+        raise OptionError(f"sasl.jaas.config has an access token, and {shown(_URL)} gives tokens, too: give one")
+    if token is not None:  # as Strimzi: before a file, and before its own token endpoint
+        return FixedToken(token)
+    if file is not None:
+        return TokenFile(file.reveal())
     if url is not None:
         return _of_endpoint(of_jaas, url, f"https://{host}/.default" if vendor == "azure" else "")
     if module is not None and any(name.startswith(_UNSECURED) for name in module.options):
@@ -73,11 +89,12 @@ def token_source(values: OptionValues, module: LoginModule | None, host: str) ->
 
 
 def extensions_of(values: OptionValues, module: LoginModule | None) -> tuple[tuple[str, str], ...]:
-    """Of the option, and of JAAS (`extension_key`). Raises OptionError."""
+    """Of the option, and of JAAS (`extension_key`, or Strimzi's name). Raises OptionError."""
     found: dict[str, str] = {}
     for name, value in ({} if module is None else module.options).items():
-        if name.startswith("extension_"):
-            found[name.removeprefix("extension_")] = value.reveal()
+        for prefix in ("extension_", oauth_jaas.STRIMZIS_EXTENSION):
+            if name.startswith(prefix):
+                found[name.removeprefix(prefix)] = value.reveal()
     for pair in filter(None, (values.text("sasl.oauthbearer.extensions") or "").split(",")):
         key, equals, value_text = pair.strip().partition("=")
         if not equals:
@@ -94,6 +111,15 @@ class _Merged:
     def __init__(self, values: OptionValues, of_jaas: Mapping[str, Secret]) -> None:
         self.values = values
         self._of_jaas = of_jaas
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The options in JAAS, by its names."""
+        return tuple(self._of_jaas)
+
+    def of_jaas(self, name: str) -> Secret | None:
+        """By JAAS's name."""
+        return self._of_jaas.get(name)
 
     def text(self, name: str) -> str | None:
         secret = self.secret(name)
@@ -133,11 +159,15 @@ def _vendor(values: OptionValues, module: LoginModule | None) -> str | None:
 
 
 def _of_endpoint(options: _Merged, url: str, default_scope: str) -> TokenSource:
-    values, scope = options.values, options.text("sasl.oauthbearer.scope") or default_scope
+    values, scope = options.values, options.text(_SCOPE) or default_scope
     jwt_bearer, parts = _uses_jwt_bearer(values), urlsplit(url)
     if parts.scheme == "file":
         return TokenFile(unquote(parts.path))
+    oauth_jaas.check_tls(options.names, any(map(values.is_given, oauth_jaas.AUTHORITIES)))
     assertion, client_id = _assertion(values), options.text(_ID)
+    audience = options.of_jaas(oauth_jaas.STRIMZIS_AUDIENCE)
+    if audience is not None and (jwt_bearer or assertion is not None):
+        raise OptionError(f"sasl.jaas.config: {oauth_jaas.STRIMZIS_AUDIENCE} goes with a client's secret alone")
     if jwt_bearer:
         if assertion is None:
             raise OptionError(
@@ -149,7 +179,14 @@ def _of_endpoint(options: _Merged, url: str, default_scope: str) -> TokenSource:
     client_secret = options.secret(_SECRET)
     if not client_id or not client_secret:
         raise OptionError(f"the token endpoint wants client credentials: give {shown(_ID)} and {shown(_SECRET)}")
-    return ClientCredentials(url, client_id, client_secret, scope, values.flag("sasl.oauthbearer.header.urlencode"))
+    return ClientCredentials(
+        url,
+        client_id,
+        client_secret,
+        scope,
+        values.flag("sasl.oauthbearer.header.urlencode"),
+        "" if audience is None else audience.reveal(),
+    )
 
 
 def _uses_jwt_bearer(values: OptionValues) -> bool:

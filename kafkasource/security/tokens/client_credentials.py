@@ -18,6 +18,7 @@ class ClientCredentials:
     client_secret: Secret
     scope: str = ""
     urlencode: bool = False  # RFC 6749 wants id and secret encoded in the header; many endpoints do not
+    audience: str = ""  # no part of RFC 6749; some endpoints want it
     waits = True
 
     @property
@@ -26,8 +27,7 @@ class ClientCredentials:
 
     def fetch(self, http: HttpClient, now_s: float) -> Token:
         form = {"grant_type": "client_credentials"}
-        if self.scope:
-            form["scope"] = self.scope
+        form |= {name: text for name, text in (("scope", self.scope), ("audience", self.audience)) if text}
         client = (self.client_id, self.client_secret.reveal())
         user, password = map(urllib.parse.quote_plus, client) if self.urlencode else client
         basic = base64.b64encode(f"{user}:{password}".encode()).decode()
