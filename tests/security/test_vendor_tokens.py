@@ -103,6 +103,36 @@ def test_jobs_with_amazons_java_classes_move_unchanged():
         assert SaslOptions.of(oauth, MSK).resolve(MSK).token_source == AwsToken("eu-central-1")
 
 
+def of_amazons_module(options):
+    jaas = f"software.amazon.msk.auth.iam.IAMLoginModule required {options};"
+    return SaslOptions.of({"sasl.mechanism": "AWS_MSK_IAM", "sasl.jaas.config": jaas}, MSK).resolve(MSK).token_source
+
+
+def test_a_profile_goes_before_a_role_as_in_amazons_chain(signer):
+    """MSKCredentialProvider of aws-msk-iam-auth adds the profile's provider to its chain, and then the role's."""
+    of_amazons_module('awsProfileName="p" awsRoleArn="arn" awsRoleSessionName="s"').fetch(HTTP, NOW)
+    assert signer.calls == [("generate_auth_token_from_profile", "eu-central-1", "p")]
+
+
+@pytest.mark.parametrize(
+    "name", ["awsRoleAccessKeyId", "awsRoleSecretAccessKey", "awsRoleSessionToken", "awsRoleExternalId"]
+)
+def test_what_amazons_signer_cannot_take_of_a_role_is_refused_by_name(name):
+    with pytest.raises(OptionError, match=rf"{name}.*kafka\.sasl\.oauthbearer\.token\.function") as raised:
+        of_amazons_module(f'awsRoleArn="arn" {name}="geheim"')
+    assert "geheim" not in str(raised.value)
+
+
+def test_the_region_that_is_asked_for_a_role_is_that_of_the_environment_or_an_error(monkeypatch):
+    """Amazon's signer for Python (1.0.2) calls boto3.client("sts") without a region: boto3 reads AWS_DEFAULT_REGION."""
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    role = 'awsRoleArn="arn" awsStsRegion="us-east-1"'
+    with pytest.raises(OptionError, match=r"awsStsRegion.*AWS_DEFAULT_REGION"):
+        of_amazons_module(role)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    assert of_amazons_module(role) == AwsToken("eu-central-1", None, "arn")
+
+
 # The four lines of Amazon's documentation of MSK.
 AMAZONS_FOUR = {
     "security.protocol": "SASL_SSL",

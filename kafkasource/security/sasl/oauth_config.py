@@ -232,7 +232,8 @@ def _assertion(values: OptionValues) -> Assertion | None:
 
 
 def _aws(of_jaas: Mapping[str, Secret], host: str) -> AwsToken:
-    """The options of Amazon's login module count, too. Raises OptionError without a region."""
+    """The options of Amazon's login module count, too. Raises OptionError, also without a region."""
+    oauth_jaas.check_amazons(of_jaas)
 
     def text(name: str) -> str | None:
         return of_jaas[name].reveal() if name in of_jaas else None

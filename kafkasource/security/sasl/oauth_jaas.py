@@ -5,9 +5,11 @@ A token decides who the client is. So an option that could ask for another one i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 
 from kafkasource.errors import OptionError
+from kafkasource.secrets import Secret
 from kafkasource.security.security_option import shown
 
 STRIMZIS = "oauth."
@@ -27,6 +29,7 @@ _STRIMZIS_OWN = (
     *("oauth.fallback.username.claim", "oauth.fallback.username.prefix"),
 )
 AUTHORITIES = ("https.ca.location", "https.ca.pem")
+_AMAZONS = ("awsRoleAccessKeyId", "awsRoleSecretAccessKey", "awsRoleSessionToken", "awsRoleExternalId")
 _BY_FUNCTION = f"Give tokens by a function of yours: {shown('sasl.oauthbearer.token.function')}"
 
 
@@ -60,3 +63,21 @@ def check_strimzis(of_jaas: Iterable[str], read: Iterable[str]) -> None:
                 f"sasl.jaas.config: {name} is not supported: without it the client might log in as somebody else. "
                 f"{_BY_FUNCTION}"
             )
+
+
+def check_amazons(of_jaas: Mapping[str, Secret]) -> None:
+    """Raises OptionError for options of Amazon's login module that Amazon's signer for Python cannot take."""
+    for name in _AMAZONS:
+        if name in of_jaas:
+            raise OptionError(
+                f"sasl.jaas.config: {name} is not supported: Amazon's signer for Python takes a role with the "
+                f"credentials of the machine alone. {_BY_FUNCTION}"
+            )
+    region = of_jaas.get("awsStsRegion")
+    assumes = "awsRoleArn" in of_jaas and "awsProfileName" not in of_jaas
+    if assumes and region is not None and region.reveal() != os.environ.get("AWS_DEFAULT_REGION"):
+        raise OptionError(
+            "sasl.jaas.config: awsStsRegion is not the region that Amazon's signer for Python asks for the role. Set "
+            "AWS_DEFAULT_REGION to it in the environment of driver and executors (spark.executorEnv.AWS_DEFAULT_REGION)"
+            f", or leave awsStsRegion out. {_BY_FUNCTION}"
+        )

@@ -20,7 +20,10 @@ def region_of(host: str) -> str | None:
 
 @dataclass(frozen=True)
 class AwsToken:
-    """With the credentials that AWS's libraries find on the machine, unless a profile or a role is named."""
+    """With the credentials that AWS's libraries find on the machine, unless a profile or a role is named.
+
+    Of both the profile counts: the chain of Amazon's Java library asks it first (MSKCredentialProvider).
+    """
 
     region: str
     profile: str | None = None
@@ -37,12 +40,12 @@ class AwsToken:
                 "kafka.auth=aws needs Amazon's signer: install kafkasource[aws] on driver and executors"
             ) from None
         try:
-            if self.role_arn is not None:
+            if self.profile is not None:
+                text, expires_ms = Signer.generate_auth_token_from_profile(self.region, self.profile)
+            elif self.role_arn is not None:
                 text, expires_ms = Signer.generate_auth_token_from_role_arn(
                     self.region, self.role_arn, self.role_session or "kafkasource"
                 )
-            elif self.profile is not None:
-                text, expires_ms = Signer.generate_auth_token_from_profile(self.region, self.profile)
             else:
                 text, expires_ms = Signer.generate_auth_token(self.region)
         except Exception as error:  # whatever botocore raises; its text may hold a request
