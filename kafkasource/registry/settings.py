@@ -13,6 +13,7 @@ from kafkasource.options.registry import ALIASES, BY_NAME, PREFIX, REFUSED, regi
 from kafkasource.secrets import References, Secret, has_reference
 from kafkasource.security.endpoint import HttpLimits
 from kafkasource.security.exchange import Address, address_of
+from kafkasource.security.security_option import checked_path
 from kafkasource.security.tls.config import TlsConfig
 from kafkasource.security.tls.options import BY_NAME as TLS_BY_NAME
 from kafkasource.security.tokens.client_credentials import ClientCredentials
@@ -191,10 +192,16 @@ def _settings(texts: tuple[tuple[str, str], ...]) -> RegistrySettings:
         basic=_basic(given),
         token=_bearer(given[_TOKEN]) if _TOKEN in given else None,
         client=_client(given),
-        issuer=HttpLimits(ca_location=given.get("https.ca.location")),
+        issuer=HttpLimits(ca_location=_authorities(given)),
         more_headers=_more_headers(given),
         tls=TlsConfig.of({name: text for name, text in given.items() if name in TLS_BY_NAME}),
     )
+
+
+def _authorities(given: Mapping[str, str]) -> str | None:
+    """The file of those that the token endpoint is trusted by."""
+    name = "https.ca.location"
+    return checked_path(f"'{PREFIX}{name}'", given[name]) if name in given else None
 
 
 def _basic(given: Mapping[str, str]) -> Secret | None:

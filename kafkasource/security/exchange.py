@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import http.client
 import io
+import re
 import socket
 import ssl
 import urllib.parse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+_USER = re.compile(r"^(\w+://)?.*@", re.DOTALL)
+_QUERY = re.compile(r"([?#]).*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,11 @@ def address_of(url: str) -> Address | None:
     if not target.isascii():
         return None
     return Address(parts.scheme, host, port or (443 if parts.scheme == "https" else 80), target)
+
+
+def shown_url(url: str) -> str:
+    """What a user gives as a URL, for people: without user and password, query and fragment, be it a URL or not."""
+    return _QUERY.sub(r"\1[hidden]", _USER.sub(r"\1[hidden]@", url))
 
 
 def exchange(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from kafkasource.errors import OptionError
 
 
 @dataclass(frozen=True)
@@ -13,6 +16,7 @@ class SecurityOption:
     secret: bool = False
     default: str = ""  # as a user writes it; empty: not set
     differs: str = ""  # where Java's default is another: which, and why
+    as_text: tuple[str, ...] = ()  # of one that names a file: the options for the same as text
 
     @property
     def shown(self) -> str:
@@ -23,3 +27,17 @@ class SecurityOption:
 def shown(name: str) -> str:
     """A name as a user of Spark's options writes it, quoted."""
     return f"'kafka.{name}'"
+
+
+def checked_path(option: str, path: str, as_text: Iterable[str] = ()) -> str:
+    """A path as the user gives it. Raises OptionError, which does not quote it, for the text of a file in its place.
+
+    That text may be a private key, and errors name the paths of files. `option`, `as_text`: as errors name them.
+    """
+    if "-----BEGIN" not in path and len(path.splitlines()) < 2:
+        return path
+    instead = " and ".join(as_text)
+    raise OptionError(
+        f"option {option}: expected the path of a file, and this is the text of one. "
+        + (f"Text is for {instead}" if instead else "Write it into a file, and give its path")
+    )

@@ -58,6 +58,8 @@ def test_what_is_no_url_of_a_registry_is_refused(url):
         ({"ssl.truststore.password": "geheim"}, r"'schemaRegistry\.ssl\.truststore\.password'.* needs"),
         ({"ssl.keystore.key": "geheim"}, r"schemaRegistry\.ssl\.keystore\.key"),
         ({"ssl.enabled.protocols": "TLSv1"}, r"schemaRegistry\.ssl\.enabled\.protocols"),
+        ({"ssl.keystore.location": "-----BEGIN geheim"}, r"'schemaRegistry\.ssl\.key\.pem'"),
+        ({"https.ca.location": "-----BEGIN geheim", **ISSUER, **CLIENT}, r"'schemaRegistry\.https\.ca\.location'"),
         ({"ssl.ca.location": "a.pem", "ssl.truststore.location": "b.pem"}, "given twice"),
     ],
 )

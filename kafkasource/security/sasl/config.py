@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from kafkasource.errors import OptionError
 from kafkasource.secrets import References, Secret, has_reference
 from kafkasource.security.endpoint import HttpLimits
+from kafkasource.security.exchange import shown_url
 from kafkasource.security.sasl import jaas
 from kafkasource.security.sasl.kerberos_config import KerberosConfig
 from kafkasource.security.sasl.oauth_config import extensions_of, token_source
 from kafkasource.security.sasl.option_values import OptionValues
 from kafkasource.security.sasl.options import BY_NAME, CLIENT_HANDLER, canonical, vendor_defaults
 from kafkasource.security.sasl.scram import HASHES
-from kafkasource.security.security_option import shown
+from kafkasource.security.security_option import checked_path, shown
 from kafkasource.security.tokens.keeper import Refresh
 from kafkasource.security.tokens.token import TokenSource
 
@@ -58,8 +59,12 @@ class SaslOptions:
         return SaslConfig.of(texts, host)
 
     def __repr__(self) -> str:
-        shown_values = (f"{name}={text if BY_NAME[name].secret else text.reveal()}" for name, text in self.given)
+        shown_values = (f"{name}={text if BY_NAME[name].secret else _printed(name, text)}" for name, text in self.given)
         return f"SaslOptions({', '.join(shown_values)})"
+
+
+def _printed(name: str, text: Secret) -> str:
+    return shown_url(text.reveal()) if name.endswith(".url") else text.reveal()
 
 
 @dataclass(frozen=True)
@@ -147,7 +152,7 @@ def _kerberos_of(values: OptionValues, module: jaas.LoginModule | None) -> Kerbe
     given, default = values.text(name) if values.is_given(name) else None, BY_NAME[name].default
     if module is None:
         return KerberosConfig(
-            given or default, values.text("sasl.kerberos.principal"), values.text("sasl.kerberos.keytab")
+            given or default, values.text("sasl.kerberos.principal"), values.path("sasl.kerberos.keytab")
         )
     of_module = module.text("serviceName")
     if given and of_module and given != of_module:
@@ -156,7 +161,10 @@ def _kerberos_of(values: OptionValues, module: jaas.LoginModule | None) -> Kerbe
     keytab = module.text("keyTab") if uses_keytab else None
     if uses_keytab and not keytab:
         raise OptionError("sasl.jaas.config has useKeyTab=true without keyTab: name the file")
-    return KerberosConfig(given or of_module or default, module.text("principal"), keytab, module.text("ticketCache"))
+    cache = module.text("ticketCache")
+    for name, path in (("keyTab", keytab), ("ticketCache", cache)):
+        checked_path(f"{name} in sasl.jaas.config", path or "")
+    return KerberosConfig(given or of_module or default, module.text("principal"), keytab, cache)
 
 
 def _refresh_of(values: OptionValues) -> Refresh:
@@ -180,6 +188,6 @@ def _limits_of(values: OptionValues) -> HttpLimits:
         time_ms("retry.backoff"),
         time_ms("retry.backoff.max"),
         values.flag("sasl.oauthbearer.token.endpoint.allow.http"),
-        values.text("https.ca.location"),
+        values.path("https.ca.location"),
         values.text("https.ca.pem"),
     )

@@ -13,7 +13,7 @@ from kafkasource.security.sasl.jaas import MSK_IAM, LoginModule
 from kafkasource.security.sasl.oauthbearer import check_extension
 from kafkasource.security.sasl.option_values import OptionValues
 from kafkasource.security.sasl.options import AMAZONS_HANDLERS, CLIENT_HANDLER
-from kafkasource.security.security_option import shown
+from kafkasource.security.security_option import checked_path, shown
 from kafkasource.security.tokens.assertion import ALGORITHMS, AssertionFile, SignedAssertion
 from kafkasource.security.tokens.aws import AwsToken, region_of
 from kafkasource.security.tokens.azure import AzureToken
@@ -72,7 +72,7 @@ def token_source(values: OptionValues, module: LoginModule | None, host: str) ->
     if token is not None:  # as Strimzi: before a file, and before its own token endpoint
         return FixedToken(token)
     if file is not None:
-        return TokenFile(file.reveal())
+        return TokenFile(checked_path(f"{oauth_jaas.STRIMZIS_TOKEN_FILE} in sasl.jaas.config", file.reveal()))
     if url is not None:
         return _of_endpoint(of_jaas, url, f"https://{host}/.default" if vendor == "azure" else "")
     if module is not None and any(name.startswith(_UNSECURED) for name in module.options):
@@ -162,6 +162,7 @@ def _of_endpoint(options: _Merged, url: str, default_scope: str) -> TokenSource:
     values, scope = options.values, options.text(_SCOPE) or default_scope
     jwt_bearer, parts = _uses_jwt_bearer(values), urlsplit(url)
     if parts.scheme == "file":
+        checked_path(shown(_URL), url)
         return TokenFile(unquote(parts.path))
     oauth_jaas.check_tls(options.names, any(map(values.is_given, oauth_jaas.AUTHORITIES)))
     assertion, client_id = _assertion(values), options.text(_ID)
@@ -208,10 +209,10 @@ def _uses_jwt_bearer(values: OptionValues) -> bool:
 
 def _assertion(values: OptionValues) -> Assertion | None:
     """None where no option speaks of one. A file goes before a key, as in Java. Raises OptionError."""
-    file = values.text(f"{_ASSERTION}.file")
+    file = values.path(f"{_ASSERTION}.file")
     if file is not None:
         return AssertionFile(file)
-    key_file, key_pem = values.text(f"{_ASSERTION}.private.key.file"), values.secret(f"{_ASSERTION}.private.key.pem")
+    key_file, key_pem = values.path(f"{_ASSERTION}.private.key.file"), values.secret(f"{_ASSERTION}.private.key.pem")
     if key_file is None and key_pem is None:
         return None
     algorithm = (values.text(f"{_ASSERTION}.algorithm") or "").upper()
@@ -223,7 +224,7 @@ def _assertion(values: OptionValues) -> Assertion | None:
         key_pem,
         values.secret(f"{_ASSERTION}.private.key.passphrase"),
         algorithm,
-        values.text(f"{_ASSERTION}.template.file"),
+        values.path(f"{_ASSERTION}.template.file"),
         tuple((name, text) for name, text in claims if text is not None),
         values.whole(f"{_ASSERTION}.claim.exp.seconds", 0, 86_400),
         values.whole(f"{_ASSERTION}.claim.nbf.seconds", 0, 3_600),

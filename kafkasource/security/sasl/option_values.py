@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kafkasource.errors import OptionError
 from kafkasource.secrets import Secret
 from kafkasource.security.sasl.options import BY_NAME
-from kafkasource.security.security_option import shown
+from kafkasource.security.security_option import checked_path, shown
 
 
 class OptionValues:
@@ -25,6 +25,11 @@ class OptionValues:
     def text(self, name: str) -> str | None:
         """None for an option that has neither value nor default."""
         return self._given.get(name, BY_NAME[name].default) or None
+
+    def path(self, name: str) -> str | None:
+        """Of a file. Raises OptionError for the text of one."""
+        path = self.text(name)
+        return path and checked_path(shown(name), path, (BY_NAME[other].shown for other in BY_NAME[name].as_text))
 
     def secret(self, name: str) -> Secret | None:
         text = self.text(name)

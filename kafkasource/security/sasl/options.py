@@ -82,6 +82,7 @@ ROWS = (
     SecurityOption(
         "https.ca.location",
         "A PEM file of the authorities that token endpoints are trusted by. Default: those of the operating system.",
+        as_text=("https.ca.pem",),
     ),
     SecurityOption("https.ca.pem", "The same as PEM text."),
     SecurityOption(
@@ -137,7 +138,11 @@ ROWS = (
     ),
     SecurityOption(f"{_ASSERTION}.file", "A file with a signed assertion (a JWT), which is read again at each use."),
     SecurityOption(f"{_ASSERTION}.algorithm", "How an assertion is signed: RS256 or ES256.", default="RS256"),
-    SecurityOption(f"{_ASSERTION}.private.key.file", "A PEM file with the private key that signs assertions."),
+    SecurityOption(
+        f"{_ASSERTION}.private.key.file",
+        "A PEM file with the private key that signs assertions.",
+        as_text=(f"{_ASSERTION}.private.key.pem",),
+    ),
     SecurityOption(f"{_ASSERTION}.private.key.pem", "The private key that signs assertions, as PEM text.", secret=True),
     SecurityOption(f"{_ASSERTION}.private.key.passphrase", "The password of that key.", secret=True),
     SecurityOption(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kafkasource.errors import OptionError
 from kafkasource.secrets import Secret, trimmed
-from kafkasource.security.security_option import shown
+from kafkasource.security.security_option import checked_path, shown
 from kafkasource.security.tls.ciphers import Ciphers, read_ciphers
 from kafkasource.security.tls.options import ALIASES, BY_NAME, REFUSED, named
 
@@ -119,6 +119,8 @@ def _given(options: Mapping[str, str]) -> dict[str, str]:
         value = trimmed(text)
         if not value:
             continue
+        if main.endswith(".location"):
+            checked_path(shown(name), value, (BY_NAME[other].shown for other in BY_NAME[main].as_text))
         if given.setdefault(main, value) != value:
             raise OptionError(f"option {BY_NAME[main].shown} has two values under its two names. Leave out one of them")
     if given.get("ssl.truststore.location", "").lower() == _PROBE:

@@ -14,6 +14,7 @@ ROWS = (
         " JKS. Or a folder of PEM files. Without it, and without `ssl.truststore.certificates`, the roots of the"
         " operating system count. `probe` means the same.",
         alias="ssl.ca.location",
+        as_text=("ssl.truststore.certificates",),
     ),
     SecurityOption(
         "ssl.truststore.type",
@@ -34,6 +35,7 @@ ROWS = (
         "ssl.keystore.location",
         "A file with the client's private key and its chain of certificates: PEM, PKCS12 or JKS. For brokers that ask"
         " clients for a certificate (`ssl.client.auth`).",
+        as_text=("ssl.keystore.key", "ssl.keystore.certificate.chain"),
     ),
     SecurityOption("ssl.keystore.type", "PEM, PKCS12 or JKS. Not needed: the file itself shows what it is."),
     SecurityOption(
@@ -62,10 +64,12 @@ ROWS = (
         "ssl.key.location",
         "librdkafka's: a PEM file with the client's private key. Its certificate comes from `ssl.certificate.location`"
         " or `ssl.certificate.pem`.",
+        as_text=("ssl.keystore.key",),
     ),
     SecurityOption(
         "ssl.certificate.location",
         "librdkafka's: a PEM file with the client's certificate, and the authorities between it and the root.",
+        as_text=("ssl.keystore.certificate.chain",),
     ),
     SecurityOption(
         "ssl.endpoint.identification.algorithm",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import urllib.parse
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafkasource.secrets import Secret
 from kafkasource.security.endpoint import HttpClient, origin_of
@@ -13,7 +13,7 @@ from kafkasource.security.tokens.token import Token, token_of_answer
 
 @dataclass(frozen=True)
 class ClientCredentials:
-    url: str
+    url: str = field(repr=False)  # its query may hold a secret
     client_id: str
     client_secret: Secret
     scope: str = ""

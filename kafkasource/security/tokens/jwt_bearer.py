@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafkasource.security.endpoint import HttpClient, origin_of
 from kafkasource.security.tokens.assertion import AssertionFile, SignedAssertion
@@ -16,7 +16,7 @@ _CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 @dataclass(frozen=True)
 class JwtBearer:
-    url: str
+    url: str = field(repr=False)  # its query may hold a secret
     assertion: Assertion
     scope: str = ""
     waits = True
@@ -36,7 +36,7 @@ class JwtBearer:
 class AssertedClient:
     """Client credentials whose client proves itself by an assertion."""
 
-    url: str
+    url: str = field(repr=False)  # its query may hold a secret
     assertion: Assertion
     client_id: str = ""
     scope: str = ""
