@@ -141,12 +141,18 @@ def origin_of(url: str) -> str:
     return f"the token endpoint {address_of(url) or ''}".rstrip()
 
 
-def _address_of(url: str, allow_http: bool) -> Address:
+def endpoint_address(url: str) -> Address:
+    """Of a token endpoint. Raises OptionError, which does not quote: the URL may have a password."""
     address = address_of(url)
     if address is None:
         raise OptionError(
             "kafka.sasl.oauthbearer.token.endpoint.url: not a URL https://host[:port]/path without user and password"
         )
+    return address
+
+
+def _address_of(url: str, allow_http: bool) -> Address:
+    address = endpoint_address(url)
     if not address.encrypts and not allow_http:
         raise OptionError(
             f"kafka.sasl.oauthbearer.token.endpoint.url: http://{address.host} would send the credentials in clear. "

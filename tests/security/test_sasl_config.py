@@ -231,6 +231,26 @@ def test_contradictions_are_refused_with_the_options_name_and_no_secret(options)
     assert "kafka." in str(raised.value) or "sasl.jaas.config" in str(raised.value) or "tokenauth" in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "url", ["https://[::1/geheim", "https://id:geheim@ho\u2100st/t", "https://h:99999/geheim", "file://[::1/geheim"]
+)
+def test_what_is_no_url_is_refused_where_options_are_checked_and_not_quoted(url):
+    """Python's urlsplit raises ValueError for all but the third, for the second with user and password in its text."""
+    client = {f"sasl.oauthbearer.client.{name}": "x" for name in ("id", "secret")}
+    with pytest.raises(OptionError, match=r"kafka\.sasl\.oauthbearer\.token\.endpoint\.url") as raised:
+        SaslOptions.of({"sasl.mechanism": "OAUTHBEARER", URL: url, **client}, "h")
+    assert "geheim" not in str(raised.value)
+
+
+@pytest.mark.parametrize("number", ["inf", "-Infinity", "nan", "1e999", "soon"])
+@pytest.mark.parametrize("name", ["unsecuredLoginLifetimeSeconds", "unsecuredLoginNumberClaim_n"])
+def test_a_number_of_an_unsecured_token_is_finite(name, number):
+    """JSON, of which a token consists, has no infinity and no NaN (RFC 8259, section 6)."""
+    jaas = f'{OAUTH} unsecuredLoginStringClaim_sub="a" {name}="{number}";'
+    with pytest.raises(OptionError, match=f"{name} is no number"):
+        SaslOptions.of({"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": jaas}, "h")
+
+
 def test_one_word_sets_what_a_vendor_needs_and_each_part_can_be_given():
     assert vendor_defaults({}) == {}
     assert vendor_defaults({"auth": "aws"}) == {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}

@@ -13,10 +13,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from fake_broker import FakeKafka, FakeNet
 from token_server import an_endpoint, granted, jwt
 
 from kafkasource.errors import AuthenticationFailed, OptionError, TokenNotAvailable, TokenRefused
+from kafkasource.protocol.apis import METADATA
 from kafkasource.secrets import Secret
+from kafkasource.security.config import SecurityConfig
 from kafkasource.security.endpoint import HttpClient, HttpLimits
 from kafkasource.security.tokens.client_credentials import ClientCredentials
 
@@ -199,6 +202,22 @@ def test_what_is_no_url_of_an_endpoint_is_refused(url):
     with pytest.raises(OptionError) as raised:
         a_client().post_form(url, {}, {})
     assert "geheim" not in str(raised.value)
+
+
+def test_a_reference_to_what_is_no_url_ends_a_request_with_an_error_of_ours(monkeypatch):
+    """It is read where the connection is made: in `poll`, which raised a bare ValueError."""
+    monkeypatch.setenv("TOKEN_URL", "https://id:geheim@[::1/token")
+    kafka = FakeKafka()
+    kafka.mechanisms = ["OAUTHBEARER"]
+    url = "sasl.oauthbearer.token.endpoint.url"
+    options = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", url: "${env:TOKEN_URL}"}
+    client = FakeNet(kafka).client(security=SecurityConfig.of(options))
+    asked = client.send(-1, METADATA, {"topics": [], "allow_auto_topic_creation": False})
+    while not asked.done:
+        client.poll(1000)
+    assert isinstance(asked.error, OptionError)
+    assert url in str(asked.error)
+    assert "geheim" not in str(asked.error)
 
 
 def test_http_is_only_for_those_who_ask_for_it(endpoint):

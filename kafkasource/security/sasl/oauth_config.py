@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
 from kafkasource.errors import OptionError
 from kafkasource.secrets import Secret
+from kafkasource.security.endpoint import endpoint_address
 from kafkasource.security.sasl import oauth_jaas
 from kafkasource.security.sasl.jaas import MSK_IAM, LoginModule
 from kafkasource.security.sasl.oauthbearer import check_extension
@@ -160,10 +162,11 @@ def _vendor(values: OptionValues, module: LoginModule | None) -> str | None:
 
 def _of_endpoint(options: _Merged, url: str, default_scope: str) -> TokenSource:
     values, scope = options.values, options.text(_SCOPE) or default_scope
-    jwt_bearer, parts = _uses_jwt_bearer(values), urlsplit(url)
-    if parts.scheme == "file":
-        checked_path(shown(_URL), url)
-        return TokenFile(unquote(parts.path))
+    jwt_bearer = _uses_jwt_bearer(values)
+    file = _file_of(url)
+    if file is not None:
+        return TokenFile(file)
+    endpoint_address(url)
     oauth_jaas.check_tls(options.names, any(map(values.is_given, oauth_jaas.AUTHORITIES)))
     assertion, client_id = _assertion(values), options.text(_ID)
     audience = options.of_jaas(oauth_jaas.STRIMZIS_AUDIENCE)
@@ -188,6 +191,16 @@ def _of_endpoint(options: _Merged, url: str, default_scope: str) -> TokenSource:
         values.flag("sasl.oauthbearer.header.urlencode"),
         "" if audience is None else audience.reveal(),
     )
+
+
+def _file_of(url: str) -> str | None:
+    """The path in a URL `file:`; None for another one. Raises OptionError."""
+    if not url.lower().startswith("file:"):
+        return None
+    try:
+        return unquote(urlsplit(checked_path(shown(_URL), url)).path)
+    except ValueError:
+        raise OptionError(f"option {shown(_URL)}: not a URL file:/path") from None
 
 
 def _uses_jwt_bearer(values: OptionValues) -> bool:
@@ -267,6 +280,9 @@ def _unsecured(options: Mapping[str, Secret]) -> UnsecuredToken:
 
 def _number(name: str, text: str) -> float:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        raise OptionError(f"sasl.jaas.config: {name} is no number") from None
+        number = math.nan
+    if not math.isfinite(number):  # JSON has no others
+        raise OptionError(f"sasl.jaas.config: {name} is no number")
+    return number
