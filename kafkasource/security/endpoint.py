@@ -22,6 +22,7 @@ from kafkasource.security.exchange import Address, AnswerTooLarge, address_of, e
 from kafkasource.shipped_files import find_file
 
 MOST_ANSWER_BYTES = 1 << 20
+_GRANTED = (200, 201)  # as for Java
 _FINAL_5XX = (501, 505)  # as for Java; every other one may be over in a moment
 _RETRIABLE_4XX = (408, 429)
 _ERROR_CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -162,7 +163,7 @@ def _address_of(url: str, allow_http: bool) -> Address:
 
 
 def _check_status(address: Address, status: int, answer: bytes) -> None:
-    if status == 200:
+    if status in _GRANTED:
         return
     if 300 <= status < 400:
         raise TokenRefused(

@@ -78,7 +78,14 @@ def test_a_token_says_when_it_expires():
         assert (fetch(endpoint).value, fetch(endpoint).expires_at_s) == (Secret("x"), None)
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 501, 301, 302, 307, 204])
+@pytest.mark.parametrize("status", [200, 201])
+def test_a_token_is_granted_with_the_two_states_that_kafkas_client_takes(status):
+    """HttpJwtRetriever of Kafka 4.3.1 compares the answer's state with 200 and 201 (javap)."""
+    with an_endpoint((status, granted("opaque")[1])) as endpoint:
+        assert fetch(endpoint).value == Secret("opaque")
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 501, 301, 302, 307, 202, 204])
 def test_what_cannot_become_better_is_asked_once(status):
     said = b'{"error":"invalid_client","error_description":"geheim is wrong"}'
     sleep = Sleep()
