@@ -251,6 +251,57 @@ def test_a_number_of_an_unsecured_token_is_finite(name, number):
         SaslOptions.of({"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": jaas}, "h")
 
 
+OAUTH_PACKAGE = f"{MODULES}.oauthbearer"
+LOGIN_HANDLER, CLIENT_HANDLER, RETRIEVER = (
+    "sasl.login.callback.handler.class",
+    "sasl.client.callback.handler.class",
+    "sasl.oauthbearer.jwt.retriever.class",
+)
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [
+        (LOGIN_HANDLER, f"{OAUTH_PACKAGE}.OAuthBearerLoginCallbackHandler"),  # kafka-clients 3.9.2 and 4.3.1
+        (LOGIN_HANDLER, f"{OAUTH_PACKAGE}.secured.OAuthBearerLoginCallbackHandler"),  # 3.9.2
+        (LOGIN_HANDLER, f"kafkashaded.{OAUTH_PACKAGE}.OAuthBearerLoginCallbackHandler"),  # Databricks
+        (LOGIN_HANDLER, "OAuthBearerLoginCallbackHandler"),
+        (LOGIN_HANDLER, "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"),
+        (LOGIN_HANDLER, "shaded.com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler"),
+        (LOGIN_HANDLER, "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"),
+        (CLIENT_HANDLER, "shadeddep.software.amazon.msk.auth.iam.IAMClientCallbackHandler"),
+        (RETRIEVER, f"{OAUTH_PACKAGE}.ClientCredentialsJwtRetriever"),  # 4.3.1
+        (RETRIEVER, f"kafkashaded.{OAUTH_PACKAGE}.DefaultJwtRetriever"),
+        (RETRIEVER, "ClientCredentialsJwtRetriever"),
+    ],
+)
+def test_a_class_of_kafkas_or_a_vendors_own_is_known_by_its_packages_also_where_it_is_shaded(option, name):
+    client = {f"sasl.oauthbearer.client.{part}": "x" for part in ("id", "secret")}
+    found = of({"sasl.mechanism": "OAUTHBEARER", URL: "https://idp/t", **client, option: name})
+    assert found.token_source == ClientCredentials("https://idp/t", "x", Secret("x"))
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [
+        (LOGIN_HANDLER, "com.corp.kafka.CorpOAuthBearerLoginCallbackHandler"),
+        (LOGIN_HANDLER, "com.corp.OAuthBearerLoginCallbackHandler"),
+        (LOGIN_HANDLER, f"com.corp.My{OAUTH_PACKAGE}.OAuthBearerLoginCallbackHandler"),
+        (LOGIN_HANDLER, "CorpOAuthBearerLoginCallbackHandler"),
+        (LOGIN_HANDLER, "myio.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"),
+        (LOGIN_HANDLER, "xcom.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler"),
+        (CLIENT_HANDLER, "mysoftware.amazon.msk.auth.iam.IAMClientCallbackHandler"),
+        (RETRIEVER, "com.corp.JwtBearerJwtRetriever"),
+        (RETRIEVER, "com.corp.ClientCredentialsJwtRetriever"),
+        (RETRIEVER, f"{OAUTH_PACKAGE}.internals.secured.HttpJwtRetriever"),
+    ],
+)
+def test_a_class_of_somebody_elses_whose_name_ends_alike_is_refused(option, name):
+    client = {f"sasl.oauthbearer.client.{part}": "x" for part in ("id", "secret")}
+    with pytest.raises(OptionError, match=option):
+        of({"sasl.mechanism": "OAUTHBEARER", URL: "https://idp/t", **client, option: name})
+
+
 def test_one_word_sets_what_a_vendor_needs_and_each_part_can_be_given():
     assert vendor_defaults({}) == {}
     assert vendor_defaults({"auth": "aws"}) == {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}

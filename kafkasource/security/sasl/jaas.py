@@ -16,14 +16,14 @@ from dataclasses import dataclass
 
 from kafkasource.errors import OptionError
 from kafkasource.secrets import Secret
+from kafkasource.security.sasl.java_class import OAUTHBEARER_PACKAGE, is_one_of
 
 PLAIN, SCRAM, OAUTHBEARER, KERBEROS, MSK_IAM = "plain", "scram", "oauthbearer", "kerberos", "msk-iam"
 
-# Shaded copies have something before the name, as `kafkashaded.` of Databricks.
 _MODULES = {
     "org.apache.kafka.common.security.plain.PlainLoginModule": PLAIN,
     "org.apache.kafka.common.security.scram.ScramLoginModule": SCRAM,
-    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": OAUTHBEARER,
+    f"{OAUTHBEARER_PACKAGE}.OAuthBearerLoginModule": OAUTHBEARER,
     "com.sun.security.auth.module.Krb5LoginModule": KERBEROS,
     "software.amazon.msk.auth.iam.IAMLoginModule": MSK_IAM,
 }
@@ -58,7 +58,7 @@ def parse(text: str) -> LoginModule:
         raise OptionError(f"sasl.jaas.config names {len(entries)} login modules; a client has exactly one")
     name, module = entries[0]
     for known, kind in _MODULES.items():
-        if name == known or name.endswith("." + known):
+        if is_one_of(name, (known,)):
             return LoginModule(kind, module)
     raise OptionError(
         "sasl.jaas.config: the login module is a Java class that only a JVM can run. Those of Kafka for PLAIN, SCRAM, "

@@ -12,6 +12,7 @@ from kafkasource.secrets import Secret
 from kafkasource.security.endpoint import endpoint_address
 from kafkasource.security.sasl import oauth_jaas
 from kafkasource.security.sasl.jaas import MSK_IAM, LoginModule
+from kafkasource.security.sasl.java_class import OAUTHBEARER_PACKAGE, is_one_of
 from kafkasource.security.sasl.oauthbearer import check_extension
 from kafkasource.security.sasl.option_values import OptionValues
 from kafkasource.security.sasl.options import AMAZONS_HANDLERS, CLIENT_HANDLER
@@ -33,11 +34,16 @@ _ID = "sasl.oauthbearer.client.credentials.client.id"
 _SECRET = "sasl.oauthbearer.client.credentials.client.secret"
 _SCOPE = "sasl.oauthbearer.scope"
 _HANDLER = "sasl.login.callback.handler.class"
-_OF_KAFKA = "OAuthBearerLoginCallbackHandler"  # with packages that differ from release to release
+_SIMPLE_HANDLER = "OAuthBearerLoginCallbackHandler"  # taken without packages, too
+_OF_KAFKA = (  # the second: up to Kafka 3.9
+    f"{OAUTHBEARER_PACKAGE}.{_SIMPLE_HANDLER}",
+    f"{OAUTHBEARER_PACKAGE}.secured.{_SIMPLE_HANDLER}",
+)
 _OF_GOOGLE = "com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler"
 _METADATA = "sasl.oauthbearer.metadata.authentication.type"
 _METADATAS = {"azure_imds": "azure", "aws_iam": "aws"}
 _RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
+_RETRIEVERS = tuple(f"{way}JwtRetriever" for way in ("Default", "ClientCredentials", "JwtBearer", "File"))
 _ASSERTION = "sasl.oauthbearer.assertion"
 _OF_STRIMZI = "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"
 # Strimzi's JAAS options, by what they are here.
@@ -137,7 +143,8 @@ class _Merged:
 
 def _check_handler(values: OptionValues) -> None:
     handler = values.text(_HANDLER)
-    if handler is not None and not handler.endswith((_OF_KAFKA, _OF_STRIMZI, _OF_GOOGLE, *AMAZONS_HANDLERS)):
+    known = (*_OF_KAFKA, _OF_STRIMZI, _OF_GOOGLE, *AMAZONS_HANDLERS)
+    if handler not in (None, _SIMPLE_HANDLER) and not is_one_of(handler, known):
         raise OptionError(
             f"option {shown(_HANDLER)}: a Java class that only a JVM can run. Give tokens by a function of yours: "
             f"{shown('sasl.oauthbearer.token.function')}"
@@ -155,9 +162,9 @@ def _vendor(values: OptionValues, module: LoginModule | None) -> str | None:
             raise OptionError(f"option {shown(_METADATA)}: expected one of {', '.join(_METADATAS)}")
         return _METADATAS[metadata]
     handler = values.text(_HANDLER) or values.text(CLIENT_HANDLER) or ""
-    if handler.endswith(AMAZONS_HANDLERS) or (module is not None and module.kind == MSK_IAM):
+    if is_one_of(handler, AMAZONS_HANDLERS) or (module is not None and module.kind == MSK_IAM):
         return "aws"
-    return "google" if handler.endswith(_OF_GOOGLE) else None
+    return "google" if is_one_of(handler, (_OF_GOOGLE,)) else None
 
 
 def _of_endpoint(options: _Merged, url: str, default_scope: str) -> TokenSource:
@@ -208,8 +215,10 @@ def _uses_jwt_bearer(values: OptionValues) -> bool:
     method = values.text("sasl.oauthbearer.method")
     if method is not None and method.lower() != "oidc":
         raise OptionError(f"option {shown('sasl.oauthbearer.method')}: expected oidc; leave it out otherwise")
-    retriever = (values.text(_RETRIEVER) or "").rpartition(".")[2]
-    if retriever not in ("", *(f"{way}JwtRetriever" for way in ("Default", "ClientCredentials", "JwtBearer", "File"))):
+    given = values.text(_RETRIEVER) or ""
+    retriever = given.rpartition(".")[2]
+    own = given == retriever or is_one_of(given, (f"{OAUTHBEARER_PACKAGE}.{retriever}",))
+    if not own or retriever not in ("", *_RETRIEVERS):
         raise OptionError(
             f"option {shown(_RETRIEVER)}: expected Kafka's ClientCredentialsJwtRetriever, JwtBearerJwtRetriever, or "
             "FileJwtRetriever for a file: another Java class only a JVM can run"

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from kafkasource.errors import OptionError
 from kafkasource.secrets import trimmed
+from kafkasource.security.sasl.java_class import is_one_of
 from kafkasource.security.security_option import SecurityOption, shown
 
 _ENDPOINT = "sasl.oauthbearer.token.endpoint"
@@ -213,7 +214,7 @@ def canonical(options: Mapping[str, str]) -> dict[str, str]:
     for given, text in options.items():
         lower = given.lower()
         name = CANONICAL.get(lower, lower)
-        foreign = name == CLIENT_HANDLER and not trimmed(text).endswith(AMAZONS_HANDLERS)
+        foreign = name == CLIENT_HANDLER and not is_one_of(trimmed(text), AMAZONS_HANDLERS)
         why = _JAVAS_LOGIN if foreign else refusal(name)
         if why is not None:
             raise OptionError(f"option {shown(given)} is not supported: {why}")
