@@ -22,6 +22,7 @@ from kafkasource.errors import (
     ProtocolError,
     UnknownTopicOrPartition,
     UnsupportedApiVersion,
+    UnsupportedVersion,
     error_for,
 )
 from kafkasource.protocol.apis import FIND_COORDINATOR, METADATA, Api
@@ -212,12 +213,19 @@ class Coordinators:
                     self._known[kind, key] = row["node_id"]
 
     def ask_each(
-        self, kind: int, api: Api, bodies: Mapping[str, RequestBody], *, max_version: int | None = None
+        self,
+        kind: int,
+        api: Api,
+        bodies: Mapping[str, RequestBody],
+        *,
+        max_version: int | None = None,
+        may_lack: bool = False,
     ) -> dict[str, Body | BrokerError]:
         """Ask the coordinators of many groups or transactional ids, a request for each, all under way at once.
 
         The result has the answer or the fatal error of each. A retriable error is retried for its key alone. Raises
         errors that concern all keys, and DeadlineExceeded where a key has neither answer nor fatal error in time.
+        `may_lack`: a coordinator without the API has the error UnsupportedVersion for its keys, and is none for all.
         """
         settled: dict[str, Body | BrokerError] = {}
         again: list[KafkaSourceError] = []
@@ -228,6 +236,8 @@ class Coordinators:
                 again.append(error)
             elif isinstance(error, BrokerError):
                 settled[key] = error
+            elif may_lack and isinstance(error, UnsupportedApiVersion):
+                settled[key] = UnsupportedVersion(UnsupportedVersion.CODE, str(error))
             else:
                 raise error
 

@@ -123,6 +123,41 @@ def test_where_groups_of_the_newer_protocol_are_not_served_there_are_none(kafka,
     assert len(kafka.asked(CONSUMER_GROUP_DESCRIBE)) == 1
 
 
+class HalfUpgraded(FakeKafka):
+    """One broker is of Kafka 3.6 still, without ConsumerGroupDescribe, and coordinates the group `old`."""
+
+    def __init__(self, old_id, new_id):
+        super().__init__(nodes=2)
+        self.old_id = old_id
+        self.coordinators = {"old": old_id, "g": new_id}
+
+    def handle(self, node_id, frame):
+        every = self.versions
+        if node_id == self.old_id:
+            self.versions = {key: each for key, each in every.items() if key != CONSUMER_GROUP_DESCRIBE.key}
+        try:
+            return super().handle(node_id, frame)
+        finally:
+            self.versions = every
+
+
+@pytest.mark.parametrize(("old_id", "new_id"), [(1, 2), (2, 1)])
+def test_while_brokers_are_upgraded_a_coordinator_of_the_old_release_hides_no_group_of_others(old_id, new_id):
+    """An old coordinator has no group of the newer protocol, so what it says by the older API is all there is."""
+    kafka = HalfUpgraded(old_id, new_id)
+    kafka.fault(LIST_GROUPS, listed(), listed())
+    kafka.fault(DESCRIBE_GROUPS, described("old", "Dead"), described("g", "Dead"))
+    kafka.fault(CONSUMER_GROUP_DESCRIBE, described_by_coordinator(assignment=assigned(), target_assignment=assigned()))
+    with Cluster(ClientConfig.of("bootstrap:9092"), **FakeNet(kafka).parts()) as admin:
+        admin.groups.list()  # it connects to both, so the client knows what each serves
+        found = admin.groups.describe(["old", "g"])
+    assert found["old"] is None
+    assert found["g"] is not None
+    assert found["g"].state == "Reconciling"
+    assert [request.node_id for request in kafka.asked(CONSUMER_GROUP_DESCRIBE)] == [new_id]
+    assert not kafka.refused
+
+
 def test_what_the_acls_hide_is_an_error_and_not_none(kafka, admin):
     kafka.fault(DESCRIBE_GROUPS, described(code=30))
     with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):

@@ -203,19 +203,26 @@ class Groups:
     def describe_each(self, groups: Iterable[str]) -> dict[str, DescribedGroup | BrokerError | None]:
         """The same, with the error of each group that a broker does not describe: the permission may be missing.
 
-        Asks about groups of the newer consumer protocol (KIP-848) by another API: the first one calls them unknown.
+        Asks about groups of the newer consumer protocol (KIP-848) by another API: the first one calls them unknown. A
+        coordinator without that API has no such groups, whatever others have: brokers are upgraded one by one.
         """
         described = self._describe_with(DESCRIBE_GROUPS, "groups", groups, _described)
         others = [name for name, found in described.items() if found is None]
-        if others and self._caller.supports(CONSUMER_GROUP_DESCRIBE):
-            described |= self._describe_with(CONSUMER_GROUP_DESCRIBE, "group_ids", others, _described_by_coordinator)
-        return described
+        newer = CONSUMER_GROUP_DESCRIBE
+        return described | self._describe_with(newer, "group_ids", others, _described_by_coordinator, may_lack=True)
 
     def _describe_with(
-        self, api: Api, names: str, groups: Iterable[str], read: Callable[[Fields], DescribedGroup]
+        self,
+        api: Api,
+        names: str,
+        groups: Iterable[str],
+        read: Callable[[Fields], DescribedGroup],
+        *,
+        may_lack: bool = False,
     ) -> dict[str, DescribedGroup | BrokerError | None]:
         described: dict[str, DescribedGroup | BrokerError | None] = {}
-        for name, answer in self._coordinators.ask_each(GROUP, api, {name: {names: [name]} for name in groups}).items():
+        bodies: dict[str, RequestBody] = {name: {names: [name]} for name in groups}
+        for name, answer in self._coordinators.ask_each(GROUP, api, bodies, may_lack=may_lack).items():
             if isinstance(answer, BrokerError):
                 absent = isinstance(answer, (GroupIdNotFound, UnsupportedVersion))  # 3.7 to 3.9 may have it disabled
                 described[name] = None if absent else answer
