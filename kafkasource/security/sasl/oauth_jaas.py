@@ -30,7 +30,9 @@ _STRIMZIS_OWN = (
 )
 AUTHORITIES = ("https.ca.location", "https.ca.pem")
 _AMAZONS = ("awsRoleAccessKeyId", "awsRoleSecretAccessKey", "awsRoleSessionToken", "awsRoleExternalId")
-_BY_FUNCTION = f"Give tokens by a function of yours: {shown('sasl.oauthbearer.token.function')}"
+_BY_FUNCTION = (
+    f"Give tokens by a function of yours, {shown('sasl.oauthbearer.token.function')}, in place of sasl.jaas.config"
+)
 
 
 def check_tls(of_jaas: Iterable[str], has_authorities: bool) -> None:
