@@ -69,7 +69,11 @@ class Handler(BaseHTTPRequestHandler):
         self._respond(self._with_body)
 
     def _respond(self, complete: Callable[[Request], Request]) -> None:
-        split = urlsplit(self.path)
+        try:
+            split = urlsplit(self.path)
+        except ValueError:  # `http://[`, say
+            self._send(as_text("the target of the request is no URL", 400))
+            return
         headers = {name: self.headers[name] for name in LOOKED_AT if name in self.headers}
         refusal = self.access.refusal(split.path, headers, str(self.connection.getsockname()[0]))
         try:

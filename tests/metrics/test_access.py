@@ -60,6 +60,12 @@ def test_a_name_that_was_bound_to_this_address_elsewhere_reads_nothing(serve, ho
         assert "query-1" not in text
 
 
+def test_a_target_that_is_no_url_is_refused_and_the_server_goes_on(serve):
+    served = serve()
+    assert status(served, "http://[/", Host="127.0.0.1")[0] == 400
+    assert status(served, "http://127.0.0.1/api/queries", Host="127.0.0.1")[0] == 200  # as proxies ask
+
+
 def test_a_request_without_a_host_reads_nothing(serve):
     assert status(serve())[0] == 421
 
