@@ -75,7 +75,7 @@ class Format:
 class RowFormats:
     columns: tuple[str, ...]  # of the rows, in their order
     formats: tuple[Format, ...]  # of the columns that are not binary
-    schemas: Schemas | None  # of writers
+    schemas: Schemas | None  # of writers; None where no format needs them, as JSON does not
     subjects: tuple[str, ...] = ()  # whose versions tasks will need
     memory_budget_bytes: int | None = None
 
@@ -113,9 +113,16 @@ class RowFormats:
             Format(side, name, readers.get(side), messages.get(side), types if side == "value" else (), rendering)
             for side, name in names.items()
         ]
-        subjects = [subject_of(topic, side) for topic in topics or () for side in registered]
+        of_writers = [side for side in registered if names[side] != "json"]
+        subjects = [subject_of(topic, side) for topic in topics or () for side in of_writers]
         subjects += [each.subject for each in types if each.subject is not None]
-        return cls(options["columns"], tuple(formats), schemas, tuple(subjects), options["memoryBudget"])
+        return cls(
+            options["columns"],
+            tuple(formats),
+            schemas if of_writers else None,
+            tuple(subjects),
+            options["memoryBudget"],
+        )
 
     def with_columns(self, columns: tuple[str, ...]) -> RowFormats:
         return replace(self, columns=columns)

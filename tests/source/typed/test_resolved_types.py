@@ -6,11 +6,12 @@ import json
 
 import pyarrow as pa
 import pytest
-from fake_registry import a_registry
+from fake_registry import Fault, a_registry
 from kept_schemas import framed
 
 from kafkasource import options
 from kafkasource.errors import OptionError
+from kafkasource.registry import ShippedSchemas
 from kafkasource.source.spark.formats import row_formats
 from kafkasource.source.spark.schema import schema_of
 from kafkasource.source.typed.batches import typed_batches
@@ -129,6 +130,27 @@ def test_a_json_schema_is_resolved_with_its_references_and_records_ask_for_no_sc
     assert found[0] == [{"lines": [{"n": 1}], "any": "[1]"}, None, None]
     assert "the value, field $.lines[].n: a required field is missing" in found[1][1]
     assert "the value of schema id 99, field $: the bytes end within the value" in found[1][2]
+
+
+def test_tasks_of_json_ask_a_registry_for_nothing_and_plan_while_it_is_away():
+    """Decision 141. A side that is not JSON has its own subject's versions."""
+    order = json.dumps({"type": "object", "properties": {"id": {"type": "integer"}}})
+    with a_registry() as registry:
+        for version in range(3):
+            registry.add("t-value", json.dumps({**json.loads(order), "title": f"{version}"}), "JSON")
+        number = registry.add("t-key", json.dumps(ORDER))
+        for wanted in ({}, {"readerSchema": "id BIGINT"}, {"readerSchema": order}):
+            chosen = parsed(registry.url, valueFormat="json", **{"schemaRegistry.retry.timeout.ms": "0"}, **wanted)
+            formats = row_formats(chosen)
+            registry.requests.clear()
+            registry.always = Fault()
+            assert read(formats, [b'\0\0\0\0\x63{"id":1}']) == ([{"id": 1}], {})
+            registry.always = None
+            assert registry.paths == []
+        both = parsed(registry.url, valueFormat="json", readerSchema="id BIGINT", keyFormat="avro")
+        shipped = row_formats(both).for_tasks().schemas
+        assert isinstance(shipped, ShippedSchemas)
+        assert [each for each, _ in shipped.schemas] == [number]
 
 
 def schema_of_id(schema_id):
