@@ -93,7 +93,7 @@ ERRORS = {
     BAD_COUNT: "a number of items is beyond the bytes of the record",
     TRAILING: "bytes are left over behind the record",
     TOO_LARGE: "the record's columns take more memory than a piece may have",
-    UNREADABLE_BRANCH: "the reader's schema has no type for this branch of the writer's union",
+    UNREADABLE_BRANCH: "the reader's schema has no type that takes this branch of the writer's union",
     UNKNOWN_SYMBOL: "the reader's enum has neither this symbol nor a default",
     BAD_TAG: "a field has a number or a wire type that Protobuf does not have",
     BAD_GROUP: "a group ends where none of its number has begun, or too many are within each other",

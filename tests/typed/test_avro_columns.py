@@ -225,6 +225,36 @@ def test_a_writers_branch_or_symbol_that_the_reader_lacks_is_the_records_fault()
     assert reasons(piece) == [(2, "$(2)", opcodes.UNREADABLE_BRANCH)]
 
 
+SHIP = {"type": "record", "name": "Ship", "fields": [{"name": "street", "type": "string"}]}
+SHIP_WITH_ZIP = SHIP | {"fields": [*SHIP["fields"], {"name": "zip", "type": "string"}]}
+TWO_BYTES = {"type": "fixed", "name": "X", "size": 2}
+
+
+@pytest.mark.parametrize("null_first", [True, False])
+@pytest.mark.parametrize(
+    ("writer", "reader", "record"),
+    [
+        (SHIP, SHIP_WITH_ZIP, b"\2a"),  # Java: Found Ship, expecting Ship, missing required field zip
+        (TWO_BYTES, TWO_BYTES | {"size": 3}, b"ab"),  # Java: Found X, expecting X
+        ({"type": "array", "items": "int"}, {"type": "array", "items": "string"}, b"\2\2\0"),
+        ({"type": "map", "values": SHIP}, {"type": "map", "values": SHIP_WITH_ZIP}, b"\2\2k\2a\0"),
+    ],
+)
+def test_null_is_read_where_the_other_branch_of_an_optional_field_does_not_fit(writer, reader, record, null_first):
+    """As Java's GenericDatumReader (Avro 1.12.1) reads the first and the third; the second is AvroTypeException."""
+
+    def with_optional(kind):
+        branches = ["null", kind] if null_first else [kind, "null"]
+        kinds = {"id": "int", "f": branches, "end": "int"}
+        return {"type": "record", "name": "R", "fields": [{"name": n, "type": t} for n, t in kinds.items()]}
+
+    null, other = (b"\0", b"\2") if null_first else (b"\2", b"\0")
+    records = [b"\2" + null + b"\4", b"\2" + other + record + b"\4", b"\6" + null + b"\6"]
+    piece = decoded(with_optional(reader), *records, writer=with_optional(writer))
+    assert values(piece) == [{"id": 1, "f": None, "end": 2}, None, {"id": 3, "f": None, "end": 3}]
+    assert reasons(piece) == [(1, f"$.f({1 if null_first else 0})", opcodes.UNREADABLE_BRANCH)]
+
+
 @pytest.mark.parametrize(
     ("writer", "reader", "place"),
     [

@@ -100,7 +100,7 @@ def test_a_writer_may_be_a_union_of_the_records(types):
     found, bad = rows_of(avro_types(*types), {1: BOTH}, values)
     assert found == [{"Refund": {"id": 1, "why": "w"}, **({"Login": None} if len(types) > 1 else {})}, None]
     assert [(row, reason) for row, _, reason in bad] == [
-        (1, "$(0) the reader's schema has no type for this branch of the writer's union")
+        (1, "$(0) the reader's schema has no type that takes this branch of the writer's union")
     ]
 
 

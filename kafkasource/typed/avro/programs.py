@@ -164,10 +164,14 @@ class Programs:
             index = branch_for(other, node.schema)
             branch = node.branches[index] if index is not None else None
             if branch is not None and not is_null(other):
-                optional = self._emit(op.OPTIONAL, node.column, null, 0)
-                self._value(other, branch, place)
-                self.code[optional + 3] = self._here()
-                return
+                before = self._mark()
+                try:
+                    optional = self._emit(op.OPTIONAL, node.column, null, 0)
+                    self._value(other, branch, place)
+                    self.code[optional + 3] = self._here()
+                    return
+                except Unreadable:  # but null can be read
+                    self._back_to(before)
         self._switch(writer, lambda branch: self._read(branch, node, place), place)
 
     def _is_optional(self, node: Node) -> bool:
