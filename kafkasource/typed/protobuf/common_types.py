@@ -1,7 +1,7 @@
 """Files that Confluent's serializers take as known, so that a schema which imports them has no reference to them.
 
-Theirs is the list `ProtobufSchema.KNOWN_DEPENDENCIES`; of it the files of Protobuf itself are in `well_known`. Names,
-numbers and kinds of the fields are those of Google's and Confluent's files.
+Theirs is the list `ProtobufSchema.KNOWN_DEPENDENCIES`; of it the files of Protobuf itself are in `well_known` and
+`schema_types`. Names, numbers and kinds of the fields are those of Google's and Confluent's files.
 """
 
 from __future__ import annotations
@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from kafkasource.typed.protobuf.descriptors import File
+from kafkasource.typed.protobuf.descriptors import PROTO2, PROTO3, File
 from kafkasource.typed.protobuf.parse import parse_proto
+from kafkasource.typed.protobuf.schema_types import SCHEMA_TYPES
+
+_OF_PROTO2 = "google/protobuf/descriptor.proto"
 
 COMMON: Mapping[str, str] = {
+    **SCHEMA_TYPES,
     "confluent/type/decimal.proto": "message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }",
+    "confluent/type/variant.proto": "message Variant { bytes metadata = 1; bytes value = 2; }",
+    "confluent/types/decimal.proto": 'import public "confluent/type/decimal.proto";',
     "google/type/calendar_period.proto": (
         "enum CalendarPeriod { CALENDAR_PERIOD_UNSPECIFIED = 0; DAY = 1; WEEK = 2; FORTNIGHT = 3; MONTH = 4;"
         " QUARTER = 5; HALF = 6; YEAR = 7; }"
@@ -72,4 +78,5 @@ def common_file(path: str) -> File | None:
     """None: it is not one of these."""
     text = COMMON.get(path)
     package = path.rpartition("/")[0].replace("/", ".")
-    return None if text is None else parse_proto(f'syntax = "proto3"; package {package}; {text}')
+    syntax = PROTO2 if path == _OF_PROTO2 else PROTO3
+    return None if text is None else parse_proto(f'syntax = "{syntax}"; package {package}; {text}')
