@@ -133,6 +133,48 @@ def test_references_are_followed_by_pointer_anchor_id_and_name():
     )
 
 
+ANCHORED = {"$anchor": "n"}
+ADDRESS = {"type": "object", "properties": {"y": {"$ref": "#/$defs/y"}}, "$defs": {"y": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"x": {"$ref": "https://shop/address"}}, "$defs": {"a": {"$id": "address", **ADDRESS}}},
+        {"properties": {"x": {"$id": "address.json", **ADDRESS}}},
+        {"properties": {"x": {"$id": "a/b.json", "allOf": [{"$ref": "#/$defs/z"}],
+                              "$defs": {"z": ADDRESS, **ADDRESS["$defs"]}}}},
+        {"properties": {"x": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$id": "address.json", **ADDRESS}}},
+    ],
+    ids=["bundled", "in place", "within a document", "by pointer"],
+)  # fmt: skip
+def test_a_pointer_starts_at_the_nearest_schema_with_an_id(schema):
+    """jsonschema 4.26.0 (draft 2020-12) takes {"x": {"y": "abc"}} by each of them, and not {"x": {"y": 5}}."""
+    of_root = {"$defs": {**schema.get("$defs", {}), "y": {"type": "integer"}}}
+    whole = {"$id": "https://shop/root", "type": "object", **schema, **of_root}
+    assert shown(whole).simpleString() == "struct<x:struct<y:string>>"
+
+
+def test_an_anchor_is_that_of_the_nearest_schema_with_an_id():
+    """As jsonschema has it."""
+    within = {
+        "$id": "http://shop/a",
+        "properties": {"y": {"$ref": "#n"}},
+        "$defs": {"n": ANCHORED | {"type": "string"}},
+    }
+    whole = {"type": "object", "properties": {"x": within}, "$defs": {"n": ANCHORED | {"type": "integer"}}}
+    assert shown(whole).simpleString() == "struct<x:struct<y:string>>"
+
+
+def test_a_pointer_to_what_the_nearest_schema_with_an_id_lacks_may_start_at_the_root():
+    schema = {
+        "type": "object",
+        "properties": {"a": {"$id": "/properties/a", "type": "array", "items": {"$ref": "#/definitions/n"}}},
+        "definitions": {"n": {"allOf": [{"$ref": "#/definitions/m"}]}, "m": {"type": "integer"}},
+    }
+    assert shown(schema).simpleString() == "struct<a:array<bigint>>"
+
+
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [

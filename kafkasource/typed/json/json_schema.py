@@ -55,19 +55,23 @@ class Notes:
 def type_of_json_schema(schema: object, references: Mapping[str, object], notes: Notes | None = None) -> pa.DataType:
     """`schema`: its JSON; `references`: that of the schemas that it refers to, by the text of `$ref`. `notes`: to be
     filled for a writer, for whom what contains itself is a string, too: any value."""
-    return _Reader(schema, references, notes or Notes(), notes is not None).of(schema, _Where("$", schema, ""))[0]
+    reader = _Reader(schema, references, notes or Notes(), notes is not None)
+    return reader.of(schema, _Where("$", _documents_of(schema, "")))[0]
+
+
+Documents: TypeAlias = tuple[tuple[object, str], ...]
+"""(schema, its base) of each schema with an `$id` around a place, the nearest first, and of the root."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Where:
     place: str
-    document: object  # which the schema is a part of
-    base: str  # its `$id`
+    documents: Documents
     within: tuple[int, ...] = ()  # the schemas on the way to here that a `$ref` names, by their identity
     depth: int = 0
 
     def at(self, part: str) -> _Where:
-        return _Where(self.place + part, self.document, self.base, self.within, self.depth + 1)
+        return _Where(self.place + part, self.documents, self.within, self.depth + 1)
 
 
 @dataclass(slots=True)
@@ -76,14 +80,14 @@ class _Reader:
     references: Mapping[str, object]
     notes: Notes
     for_writer: bool
-    _ids: dict[str, tuple[object, object]] = field(default_factory=dict)  # `$id`: (schema, its document)
+    _ids: dict[str, tuple[object, Documents]] = field(default_factory=dict)  # by `$id` and anchor
     _types: int = 0
 
     def __post_init__(self) -> None:
         for name, document in self.references.items():
-            self._ids[name] = document, document
+            self._ids[name] = document, _documents_of(document, name)
         for name, document in [("", self.schema), *self.references.items()]:
-            self._collect_ids(document, document, name)
+            self._collect_ids(document, _documents_of(document, name))
 
     def of(self, schema: object, where: _Where) -> Kind:
         self._types += 1
@@ -95,8 +99,7 @@ class _Reader:
             return TEXT, True
         if not isinstance(schema, Mapping):
             raise SchemaError(f"{where.place}: expected a JSON Schema, got {str(schema)[:100]}")
-        base = urljoin(where.base, _id_of(schema))
-        here = _Where(where.place, where.document, base, where.within, where.depth)
+        here = _Where(where.place, _documents_in(schema, where.documents), where.within, where.depth)
         if isinstance(schema.get("$ref"), str):
             return self._of_reference(schema["$ref"], here)
         for word in ("$dynamicRef", "$recursiveRef"):
@@ -182,7 +185,7 @@ class _Reader:
         return pa.struct(list(fields.values())), all(nullable for _, nullable in parts)
 
     def _of_reference(self, reference: str, where: _Where) -> Kind:
-        found, document, base = self._target(reference, where)
+        found, documents = self._target(reference, where)
         if id(found) in where.within and self.for_writer:
             return TEXT, True
         if id(found) in where.within:
@@ -191,17 +194,16 @@ class _Reader:
                 "without the field, in Spark's DDL"
             )
         within = (*where.within, id(found))
-        return self.of(found, _Where(where.place, document, base, within, where.depth + 1))
+        return self.of(found, _Where(where.place, documents, within, where.depth + 1))
 
-    def _target(self, reference: str, where: _Where) -> tuple[object, object, str]:
-        """(the schema, its document, the base of what it refers to)."""
+    def _target(self, reference: str, where: _Where) -> tuple[object, Documents]:
+        """The schema, and the documents around it."""
         address, fragment = urldefrag(reference)
-        whole = urljoin(where.base, address)
-        base, document = where.base, where.document
-        for name in (reference, f"{whole}#{fragment}"):  # an anchor, or all of draft 4's `id` with its fragment
+        whole = urljoin(where.documents[0][1], address)
+        for name in (f"{whole}#{fragment}", reference):  # an anchor, or all of draft 4's `id` with its fragment
             if name in self._ids and name:
-                found, document = self._ids[name]
-                return found, document, urldefrag(name)[0]
+                return self._ids[name]
+        documents = where.documents
         if address:
             name = address if address in self._ids else whole
             if name not in self._ids:
@@ -209,24 +211,40 @@ class _Reader:
                     f"{where.place}: {reference} is neither in the schema nor among its references"
                     + (f" ({', '.join(sorted(self.references))})" if self.references else "")
                 )
-            document = self._ids[name][0]
-            base = name
-        return _pointed(document, unquote(fragment), reference, where.place), document, base
+            documents = self._ids[name][1]
+        return _pointed(documents, unquote(fragment), reference, where.place)
 
-    def _collect_ids(self, schema: object, document: object, base: str) -> None:
+    def _collect_ids(self, document: object, documents: Documents) -> None:
         """All schemas within one that say an id, or an anchor."""
-        waiting: list[tuple[object, str]] = [(schema, base)]
+        waiting: list[tuple[object, Documents]] = [(document, documents)]
         while waiting:
-            each, base = waiting.pop()
+            each, documents = waiting.pop()
             if isinstance(each, Mapping):
+                documents = _documents_in(each, documents)
+                nearest, base = documents[0]
                 if _id_of(each):
-                    base = urljoin(base, _id_of(each))
-                    self._ids.setdefault(base.removesuffix("#"), (each, document))
+                    name = base if nearest is each else urljoin(base, _id_of(each))
+                    self._ids.setdefault(name, (each, documents))
                 if isinstance(each.get("$anchor"), str):
-                    self._ids.setdefault(f"{base}#{each['$anchor']}", (each, document))
-                waiting += [(part, base) for part in each.values()]
+                    self._ids.setdefault(f"{base}#{each['$anchor']}", (each, documents))
+                waiting += [(part, documents) for part in each.values()]
             elif isinstance(each, list):
-                waiting += [(part, base) for part in each]
+                waiting += [(part, documents) for part in each]
+
+
+def _documents_of(schema: object, name: str) -> Documents:
+    """Of a whole schema, whose name a registry knows."""
+    said = _id_of(schema) if isinstance(schema, Mapping) else ""
+    return ((schema, urljoin(name, said).removesuffix("#")),)
+
+
+def _documents_in(schema: Mapping[str, object], around: Documents) -> Documents:
+    """Of what is within a schema: one with an `$id` is a document of its own. A fragment alone is an anchor (draft 4 to
+    7)."""
+    said = _id_of(schema)
+    if not said or said.startswith("#") or around[0][0] is schema:
+        return around
+    return ((schema, urljoin(around[0][1], said).removesuffix("#")), *around)
 
 
 def _id_of(schema: Mapping[str, object]) -> str:
@@ -277,11 +295,21 @@ def _type_of_value(value: object) -> str:
     return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
 
 
-def _pointed(document: object, fragment: str, reference: str, place: str) -> object:
-    """What a JSON pointer names."""
-    found = document
+def _pointed(documents: Documents, fragment: str, reference: str, place: str) -> tuple[object, Documents]:
+    """What a JSON pointer names in the nearest document. Where that has nothing of the name, a document around it may:
+    many take a pointer from the root, whatever ids there are in between."""
     if fragment and not fragment.startswith("/"):
         raise SchemaError(f"{place}: {reference}: the schema has no anchor {fragment!r}")
+    for number, (document, _) in enumerate(documents):
+        found = _at_pointer(document, fragment)
+        if found is not None:
+            return found, documents[number:]
+    raise SchemaError(f"{place}: {reference}: there is nothing of this name")
+
+
+def _at_pointer(document: object, fragment: str) -> object:
+    """None: nothing, or null, which is no schema either."""
+    found = document
     for step in fragment.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(found, Mapping) and name in found:
@@ -289,5 +317,5 @@ def _pointed(document: object, fragment: str, reference: str, place: str) -> obj
         elif isinstance(found, list) and name.isdigit() and len(name) < 6 and int(name) < len(found):
             found = found[int(name)]
         else:
-            raise SchemaError(f"{place}: {reference}: there is nothing of this name")
+            return None
     return found
