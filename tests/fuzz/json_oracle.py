@@ -21,7 +21,7 @@ import pyarrow as pa
 MOST_DEPTH = 1000
 EPOCH = dt.datetime(1970, 1, 1)
 TIME = re.compile(
-    r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?(Z|z|[+-]\d\d(?::?\d\d)?)?)?", re.ASCII
+    r"([+-]?\d{4,7}-\d\d-\d\d)(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?(Z|z|[+-]\d\d(?::?\d\d)?)?)?", re.ASCII
 )
 WORDS = {
     "NaN": float("nan"), "Infinity": float("inf"), "+Infinity": float("inf"), "-Infinity": float("-inf"),
@@ -213,21 +213,37 @@ def _time(kind: pa.DataType, text: str) -> int:
     if found is None or pa.types.is_integer(kind):
         raise Bad
     date, hour, minute, second, part, zone = found.groups()
-    try:
-        day = dt.date.fromisoformat(date)
-    except ValueError:
-        raise Bad from None
+    days = _days(date)
     if kind == pa.date32():
         if text != date:
             raise Bad
-        return (day - EPOCH.date()).days
+        return _within(32, days)
+    if len(date.lstrip("+-")) > len("999999-12-31"):
+        raise Bad
     if (zone is not None) != (kind.tz is not None) or (kind.tz is not None and hour is None):
         raise Bad
     hours, minutes, seconds = (int(each or 0) for each in (hour, minute, second))
     if hours > 23 or minutes > 59 or seconds > 59:
         raise Bad
-    moment = (dt.datetime.combine(day, dt.time(hours, minutes, seconds)) - EPOCH) // dt.timedelta(microseconds=1)
-    return moment + int(((part or "") + "000000")[:6]) - _offset(zone or "Z") * 60_000_000
+    moment = ((days * 24 + hours) * 60 + minutes - _offset(zone or "Z")) * 60 + seconds
+    return _within(64, moment * 1_000_000 + int(((part or "") + "000000")[:6]))
+
+
+def _days(date: str) -> int:
+    """Since 1970, of years that Python's dates do not have, too: 400 of them have 146,097 days."""
+    year, month, day = date[1:].split("-")
+    whole = int(date[0] + year)
+    try:
+        there = dt.date(2000 + whole % 400, int(month), int(day))
+    except ValueError:
+        raise Bad from None
+    return (there - EPOCH.date()).days + (whole - there.year) // 400 * 146_097
+
+
+def _within(bits: int, number: int) -> int:
+    if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+        raise Bad
+    return number
 
 
 def _offset(zone: str) -> int:

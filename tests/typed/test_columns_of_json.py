@@ -19,6 +19,7 @@ from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.typed import opcodes as shared_opcodes
 from kafkasource.typed.json import kernel, opcodes
 from kafkasource.typed.json.decode import JsonDecoder
+from kafkasource.typed.json.encode import JsonEncoder
 from kafkasource.typed.json.rows import REASONS, JsonRows
 from kafkasource.typed.json.types_of import column_type
 from kafkasource.typed.schema_source import JSON, RegisteredSchema
@@ -150,6 +151,62 @@ def test_a_record_that_does_not_fit_is_null_and_says_where_and_why(ddl, record, 
 )
 def test_what_a_record_means_where_it_may_be_doubted(ddl, record, value):
     assert decoded(ddl, record) == ([{"a": value}], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("0000-01-01", -719528), ("0000-02-29", -719469), ("0000-12-31", -719163), ("-0001-12-31", -719529),
+        ("-0004-02-29", -720930), ("-0001-02-29", None), ("-0000-01-01", -719528), ("+2024-05-06", 19849),
+        ("+10000-01-01", 2932897), ("10000-01-01", 2932897), ("+10000-02-30", None), ("-12345-06-07", -5228289),
+        ("+123456-01-02", 44371851), ("+1000000-01-01", 364522972), ("+02024-01-01", 19723), ("+024-01-01", None),
+        ("+5881580-07-11", 2147483647), ("+5881580-07-12", None), ("-5877641-06-23", -2147483648),
+        ("-5877641-06-22", None), ("+10000000-01-01", None), ("--2024-01-01", None), ("+-2024-01-01", None),
+        ("+", None), ("-", None), ("", None),
+    ],
+)  # fmt: skip
+def test_dates_of_any_year_are_those_of_spark(text, days):
+    """What unix_date(from_json(...)) of Spark 4.2.0 says."""
+    record = f'{{"a":"{text}"}}'.encode()
+    (piece,) = JsonDecoder(kind_of("a DATE")).batches(pa.array([record], pa.binary()), MANY_BYTES)
+    assert plain(piece.array) == [None if days is None else {"a": days}]
+    assert [each.code for each in piece.faults()] == ([opcodes.BAD_DATE] if days is None else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "micros"),
+    [
+        ("0000-01-01T00:00:00", -62167219200000000), ("0000-12-31T07:59:59.123456", -62135654400876544),
+        ("-0001-12-31T23:59:59.999999", -62167219200000001), ("-0004-02-29T07:59:59.123456", -62288323200876544),
+        ("+10000-01-01T07:59:59.000", 253402329599000000), ("123456-01-02T00:00:00", 3833727926400000000),
+        ("-12345-06-07T07:59:59.123456", -451724140800876544), ("+1000000-01-01T00:00:00", None),
+        ("+294247-01-10T04:00:54.775807", (1 << 63) - 1), ("+294247-01-10T04:00:54.775808", None),
+        ("-290308-12-21T19:59:05.224192", -(1 << 63)), ("-290308-12-21T19:59:05.224191", None),
+        ("+294247-01-11T00:00:00", None), ("-290308-12-21T00:00:00", None), ("+999999-12-31T07:59:59.123456", None),
+        ("-999999-01-01T00:00:00", None), ("+T00:00:00", None),
+    ],
+)  # fmt: skip
+def test_timestamps_of_any_year_are_those_of_spark(text, micros):
+    """What unix_micros(from_json(...)) of Spark 4.2.0 says, of a TIMESTAMP with Z behind it and of a TIMESTAMP_NTZ."""
+    for ddl, zone, fault in (
+        ("a TIMESTAMP", "Z", opcodes.BAD_INSTANT),
+        ("a TIMESTAMP_NTZ", "", opcodes.BAD_LOCAL_TIME),
+    ):
+        record = f'{{"a":"{text}{zone}"}}'.encode()
+        (piece,) = JsonDecoder(kind_of(ddl)).batches(pa.array([record], pa.binary()), MANY_BYTES)
+        assert plain(piece.array) == [None if micros is None else {"a": micros}]
+        assert [each.code for each in piece.faults()] == ([fault] if micros is None else [])
+
+
+def test_every_time_that_is_written_is_read_as_it_was():
+    days = [-(1 << 31), -719529, -719528, -719163, -719162, 0, 2932896, 2932897, (1 << 31) - 1]
+    micros = [-(1 << 63), *(day * 86_400_000_000 - 1 for day in days[1:-1]), (1 << 63) - 1]
+    kinds = [(pa.date32(), days), (pa.timestamp("us", "UTC"), micros), (pa.timestamp("us"), micros)]
+    columns = [pa.array(each, pa.int32() if kind == pa.date32() else pa.int64()).cast(kind) for kind, each in kinds]
+    rows = pa.StructArray.from_arrays(columns, ["day", "at", "local"])
+    (written,) = JsonEncoder(rows.type).pieces(rows, MANY_BYTES)
+    (piece,) = JsonDecoder(rows.type).batches(written.records, MANY_BYTES)
+    assert plain(piece.array) == plain(rows)
 
 
 def test_a_thousand_levels_are_read_and_one_more_is_not():

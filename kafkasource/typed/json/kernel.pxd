@@ -146,11 +146,12 @@ cdef int infinite(const unsigned char* data, Py_ssize_t pos, Py_ssize_t size) no
 
 cdef inline int two_digits(const unsigned char* data, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
 
-@cython.locals(none=cython.int, high=cython.int, year=cython.int, month=cython.int, day=cython.int, last=cython.int)
-cdef int days_of(const unsigned char* data, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+@cython.locals(sign=cython.int, begin=Py_ssize_t, year=cython.longlong, month=cython.int, day=cython.int, last=cython.int, eras=cython.longlong,
+               days=cython.longlong)
+cdef (long long, Py_ssize_t) days_of(const unsigned char* data, Py_ssize_t pos, Py_ssize_t end, int most) noexcept nogil
 
-@cython.locals(days=cython.int, micros=cython.longlong, hour=cython.int, minute=cython.int, second=cython.int, part=cython.int, worth=cython.int,
-               seconds=cython.int, sign=cython.int, whole=cython.longlong)
+@cython.locals(days=cython.longlong, seconds=cython.longlong, hour=cython.int, minute=cython.int, second=cython.int, part=cython.int, worth=cython.int,
+               sign=cython.int, most=cython.longlong)
 cdef (long long, bint) micros_of(const unsigned char* data, Py_ssize_t pos, Py_ssize_t end, bint has_zone) noexcept nogil
 
 cdef int base64_digit(int byte) noexcept nogil
@@ -244,7 +245,8 @@ cdef class Decoding:
     cdef Py_ssize_t _scalar(self, Py_ssize_t node, const unsigned char* data, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t index,
                             Py_ssize_t depth) noexcept nogil
 
-    @cython.locals(op=cython.int, which=cython.int, bits=cython.ulonglong, days=cython.int, micros=cython.longlong, right=cython.bint)
+    @cython.locals(op=cython.int, which=cython.int, bits=cython.ulonglong, days=cython.longlong, stop=Py_ssize_t, least=cython.longlong, micros=cython.longlong,
+                   right=cython.bint)
     cdef int _quoted(self, Py_ssize_t node, unsigned char* out, const unsigned char* data, Py_ssize_t begin, Py_ssize_t end, int flags,
                      Py_ssize_t index) noexcept nogil
 

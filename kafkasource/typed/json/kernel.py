@@ -438,69 +438,81 @@ def two_digits(data: Memory, pos: int, end: int) -> int:
     return data[pos] * 10 + data[pos + 1] - 528
 
 
-def days_of(data: Memory, pos: int, end: int) -> int:
-    """Days since 1970 of a date as 2024-05-06, in the first ten bytes; -1,000,000 where it is none."""
-    none = -1000000
-    if end - pos < 10 or data[pos + 4] != 45 or data[pos + 7] != 45:
-        return none
-    high = two_digits(data, pos, end)
-    year = two_digits(data, pos + 2, end)
-    month = two_digits(data, pos + 5, end)
-    day = two_digits(data, pos + 8, end)
-    if high < 0 or year < 0 or month < 1 or month > 12 or day < 1 or day > 31:
-        return none
-    year += high * 100
-    if year < 1:
-        return none
+def days_of(data: Memory, pos: int, end: int, most: int) -> tuple[int, int]:
+    """(days since 1970, where the date ends) of a date as 2024-05-06; the end is -1 where it is none.
+
+    The year has 4 to `most` digits and may have a sign, as Spark reads it: 0000-12-31, +12024-05-06.
+    """
+    sign = 1
+    if pos < end and (data[pos] == 45 or data[pos] == 43):
+        sign = -1 if data[pos] == 45 else 1
+        pos += 1
+    begin = pos
+    year = 0
+    while is_digit(data, pos, end):
+        if pos - begin == most:
+            return 0, -1
+        year = year * 10 + data[pos] - 48
+        pos += 1
+    if pos - begin < 4 or end - pos < 6 or data[pos] != 45 or data[pos + 3] != 45:
+        return 0, -1
+    year *= sign
+    month = two_digits(data, pos + 1, end)
+    day = two_digits(data, pos + 4, end)
+    if month < 1 or month > 12 or day < 1:
+        return 0, -1
     last = 31
     if month == 4 or month == 6 or month == 9 or month == 11:
         last = 30
     elif month == 2:
         last = 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
     if day > last:
-        return none
+        return 0, -1
     if month <= 2:  # years that begin with March end with the day that some lack
         year -= 1
         month += 12
-    return 365 * year + year // 4 - year // 100 + year // 400 + (153 * (month - 3) + 2) // 5 + day - 719469
+    eras = 25001  # of 400 years: no year is below 0 then, where C divides otherwise
+    year += 400 * eras
+    days = 365 * year + year // 4 - year // 100 + year // 400
+    return days - 146097 * eras + (153 * (month - 3) + 2) // 5 + day - 719469, pos + 6
 
 
 def micros_of(data: Memory, pos: int, end: int, has_zone: bool) -> tuple[int, bool]:
     """(microseconds since 1970, whether it is a timestamp). Without `has_zone` a date alone is its midnight."""
-    days = days_of(data, pos, end)
-    if days == -1000000:
+    days, pos = days_of(data, pos, end, 6)
+    if pos < 0:
         return 0, False
-    micros = days
-    micros = micros * 86400 * 1000000
-    pos += 10
-    if pos == end:
-        return micros, not has_zone
-    if data[pos] != 84 and data[pos] != 116 and data[pos] != 32:  # T, t, space
-        return 0, False
-    hour = two_digits(data, pos + 1, end)
-    if hour < 0 or hour > 23 or end - pos < 6 or data[pos + 3] != 58:
-        return 0, False
-    minute = two_digits(data, pos + 4, end)
-    if minute < 0 or minute > 59:
-        return 0, False
-    pos += 6
-    second = 0
+    seconds = days * 86400
     part = 0
-    if pos < end and data[pos] == 58:
-        second = two_digits(data, pos + 1, end)
-        if second < 0 or second > 59:
+    if pos == end:
+        if has_zone:
             return 0, False
-        pos += 3
-        if pos < end and data[pos] == 46:
-            pos += 1
-            if not is_digit(data, pos, end):
+    else:
+        if data[pos] != 84 and data[pos] != 116 and data[pos] != 32:  # T, t, space
+            return 0, False
+        hour = two_digits(data, pos + 1, end)
+        if hour < 0 or hour > 23 or end - pos < 6 or data[pos + 3] != 58:
+            return 0, False
+        minute = two_digits(data, pos + 4, end)
+        if minute < 0 or minute > 59:
+            return 0, False
+        pos += 6
+        second = 0
+        if pos < end and data[pos] == 58:
+            second = two_digits(data, pos + 1, end)
+            if second < 0 or second > 59:
                 return 0, False
-            worth = 100000
-            while is_digit(data, pos, end):
-                part += (data[pos] - 48) * worth
-                worth = worth // 10
+            pos += 3
+            if pos < end and data[pos] == 46:
                 pos += 1
-    seconds = hour * 3600 + minute * 60 + second
+                if not is_digit(data, pos, end):
+                    return 0, False
+                worth = 100000
+                while is_digit(data, pos, end):
+                    part += (data[pos] - 48) * worth
+                    worth = worth // 10
+                    pos += 1
+        seconds += hour * 3600 + minute * 60 + second
     if has_zone:
         if pos >= end:
             return 0, False
@@ -522,8 +534,16 @@ def micros_of(data: Memory, pos: int, end: int, has_zone: bool) -> tuple[int, bo
             return 0, False
     if pos != end:
         return 0, False
-    whole = seconds
-    return micros + whole * 1000000 + part, True
+    most = 9223372  # seconds that 64 bits of microseconds have; a literal of more than 32 bits is an object of Python
+    most = most * 1000000 + 36854
+    if seconds >= 0:
+        if seconds > most or (seconds == most and part > 775807):
+            return 0, False
+        return seconds * 1000000 + part, True
+    seconds += 1
+    if seconds < -most or (seconds == -most and part < 224192):
+        return 0, False
+    return seconds * 1000000 + (part - 1000000), True
 
 
 def base64_digit(byte: int) -> int:
@@ -1212,8 +1232,10 @@ class Decoding:
                 return WRONG_TYPE
             return 0 if self._put_decimal(out, node, data, begin, end, index) else BAD_NUMBER
         if op == READ_DATE:
-            days = days_of(data, begin, end)
-            if days == -1000000 or end - begin != 10:
+            days, stop = days_of(data, begin, end, 7)
+            least = 1
+            least <<= 31
+            if stop != end or days < -least or days >= least:
                 return BAD_DATE
             store(out, index, 4, days)
             return 0
