@@ -326,6 +326,20 @@ def test_a_schema_says_which_nulls_stand_in_the_record_and_how_names_are_spelled
     assert written([{"id": 1, "note": None}], kind, ORDER) == [b'{"id":1,"note":null}']
 
 
+@pytest.mark.parametrize("order", [("a.b", "a"), ("a", "a.b")])
+def test_a_name_with_a_dot_is_not_a_field_within_another(order):
+    """jsonschema takes {"a.b": "x", "a": {"b": "free"}}, and not "free" in the place of "x"."""
+    properties = {
+        "a.b": {"type": "string", "enum": ["x"]},
+        "a": {"type": "object", "properties": {"b": {"type": "string"}}},
+    }
+    schema = {"type": "object", "properties": {name: properties[name] for name in order}}
+    kind = pa.struct([("a.b", pa.string()), ("a", pa.struct([("b", pa.string())]))])
+    assert written([{"a.b": "x", "a": {"b": "free"}}], kind, schema) == [b'{"a.b":"x","a":{"b":"free"}}']
+    with pytest.raises(CannotEncode, match="none of the symbols"):
+        written([{"a.b": "free", "a": {"b": "x"}}], kind, schema)
+
+
 LINE = pa.struct([("item", pa.string())])
 
 

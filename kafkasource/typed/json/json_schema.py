@@ -36,27 +36,29 @@ _FORMATS = {"date-time": pa.timestamp("us", "UTC"), "date": pa.date32()}
 _NAMES = ("object", "array", "string", "integer", "number", "boolean", "null")
 Kind: TypeAlias = tuple[pa.DataType, bool]
 """A column's type, and whether it may be null."""
+Path: TypeAlias = tuple[str, ...]
+"""The parts of a place: (".lines", "[]", ".price") of `$.lines[].price`. A name may have dots and brackets itself."""
 
 
 @dataclass(slots=True)
 class Notes:
-    """What a type does not say, and a writer asks, by the place (`$.lines[].price`)."""
+    """What a type does not say, and a writer asks, by the path."""
 
-    texts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # strings, with the texts of their `enum`
-    holders: dict[str, str] = field(default_factory=dict)  # object, array: they do not say what is in them
-    null_there: set[str] = field(default_factory=set)  # required, and may be null
+    texts: dict[Path, tuple[str, ...]] = field(default_factory=dict)  # strings, with the texts of their `enum`
+    holders: dict[Path, str] = field(default_factory=dict)  # object, array: they do not say what is in them
+    null_there: set[Path] = field(default_factory=set)  # required, and may be null
 
-    def forget(self, place: str) -> None:
+    def forget(self, path: Path) -> None:
         """It turned out to be any value."""
-        self.texts.pop(place, None)
-        self.holders.pop(place, None)
+        self.texts.pop(path, None)
+        self.holders.pop(path, None)
 
 
 def type_of_json_schema(schema: object, references: Mapping[str, object], notes: Notes | None = None) -> pa.DataType:
     """`schema`: its JSON; `references`: that of the schemas that it refers to, by the text of `$ref`. `notes`: to be
     filled for a writer, for whom what contains itself is a string, too: any value."""
     reader = _Reader(schema, references, notes or Notes(), notes is not None)
-    return reader.of(schema, _Where("$", _documents_of(schema, "")))[0]
+    return reader.of(schema, _Where((), _documents_of(schema, "")))[0]
 
 
 Documents: TypeAlias = tuple[tuple[object, str], ...]
@@ -65,13 +67,17 @@ Documents: TypeAlias = tuple[tuple[object, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    place: str
+    path: Path
     documents: Documents
     within: tuple[int, ...] = ()  # the schemas on the way to here that a `$ref` names, by their identity
     depth: int = 0
 
-    def at(self, part: str) -> _Where:
-        return _Where(self.place + part, self.documents, self.within, self.depth + 1)
+    @property
+    def place(self) -> str:
+        return "$" + "".join(self.path)
+
+    def at(self, *parts: str) -> _Where:
+        return _Where((*self.path, *parts), self.documents, self.within, self.depth + 1)
 
 
 @dataclass(slots=True)
@@ -99,7 +105,7 @@ class _Reader:
             return TEXT, True
         if not isinstance(schema, Mapping):
             raise SchemaError(f"{where.place}: expected a JSON Schema, got {str(schema)[:100]}")
-        here = _Where(where.place, _documents_in(schema, where.documents), where.within, where.depth)
+        here = _Where(where.path, _documents_in(schema, where.documents), where.within, where.depth)
         if isinstance(schema.get("$ref"), str):
             return self._of_reference(schema["$ref"], here)
         for word in ("$dynamicRef", "$recursiveRef"):
@@ -125,7 +131,7 @@ class _Reader:
         if name == "array":
             items = schema.get("items")
             if not isinstance(items, Mapping) or "prefixItems" in schema:
-                self.notes.holders[where.place] = name
+                self.notes.holders[where.path] = name
                 return TEXT
             kind, nullable = self.of(items, where.at("[]"))
             return pa.list_(pa.field("element", kind, nullable))
@@ -134,7 +140,7 @@ class _Reader:
                 return pa.binary()
             kind = _FORMATS.get(str(schema.get("format")), TEXT)
             if kind == TEXT:
-                self.notes.texts[where.place] = _texts_of(schema)
+                self.notes.texts[where.path] = _texts_of(schema)
             return kind
         return {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}[name]
 
@@ -149,36 +155,36 @@ class _Reader:
             for name, each in properties.items():
                 kind, nullable = self.of(each, where.at(f".{name}"))
                 if nullable and name in needed:
-                    self.notes.null_there.add(f"{where.place}.{name}")
+                    self.notes.null_there.add((*where.path, f".{name}"))
                 fields.append(pa.field(name, kind, nullable or name not in needed))
             return pa.struct(fields)
         if isinstance(more, Mapping):
             kind, nullable = self.of(more, where.at("{}"))
             return pa.map_(pa.string(), pa.field("value", kind, nullable))
-        self.notes.holders[where.place] = "object"
+        self.notes.holders[where.path] = "object"
         return TEXT
 
     def _of_choice(self, schemas: Sequence[object], where: _Where) -> Kind:
         others = [each for each in schemas if not _is_null(each)]
         if len(others) != 1:
             return TEXT, len(others) != len(schemas) or any(each is True for each in schemas)
-        kind, nullable = self.of(others[0], where.at(""))
+        kind, nullable = self.of(others[0], where.at())
         return kind, nullable or len(others) != len(schemas)
 
     def _of_all(self, schema: Mapping[str, object], schemas: Sequence[object], where: _Where) -> Kind:
         own = {name: each for name, each in schema.items() if name in ("properties", "required", "type")}
-        parts = [self.of(each, where.at("")) for each in [*([own] if "properties" in own else []), *schemas]]
+        parts = [self.of(each, where.at()) for each in [*([own] if "properties" in own else []), *schemas]]
         if len(parts) == 1:
             return parts[0]
         if not all(pa.types.is_struct(kind) for kind, _ in parts):
-            self.notes.forget(where.place)
+            self.notes.forget(where.path)
             return TEXT, all(nullable for _, nullable in parts)
         fields: dict[str, pa.Field] = {}
         for kind, _ in parts:
             for each in kind:
                 known = fields.setdefault(each.name, each)
                 if known.type != each.type:
-                    self.notes.forget(f"{where.place}.{each.name}")
+                    self.notes.forget((*where.path, f".{each.name}"))
                     fields[each.name] = pa.field(each.name, TEXT, known.nullable and each.nullable)
                 elif not each.nullable:
                     fields[each.name] = each
@@ -194,7 +200,7 @@ class _Reader:
                 "without the field, in Spark's DDL"
             )
         within = (*where.within, id(found))
-        return self.of(found, _Where(where.place, documents, within, where.depth + 1))
+        return self.of(found, _Where(where.path, documents, within, where.depth + 1))
 
     def _target(self, reference: str, where: _Where) -> tuple[object, Documents]:
         """The schema, and the documents around it."""

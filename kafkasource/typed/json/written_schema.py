@@ -13,7 +13,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.types as types
 
-from kafkasource.typed.json.json_schema import Notes, type_of_json_schema
+from kafkasource.typed.json.json_schema import Notes, Path, type_of_json_schema
 
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _REALS = (pa.float32(), pa.float64())
@@ -96,24 +96,24 @@ def written_schema(schema: object, references: Mapping[str, object]) -> Written:
     """`schema`: its JSON; `references` as for `type_of_json_schema`. SchemaError where it cannot be read."""
     notes = Notes()
     kind = type_of_json_schema(schema, references, notes)
-    return _written(kind, notes, "$")
+    return _written(kind, notes, ())
 
 
-def _written(kind: pa.DataType, notes: Notes, place: str) -> Written:
+def _written(kind: pa.DataType, notes: Notes, path: Path) -> Written:
     if types.is_struct(kind):
         fields = {}
         for field in kind:
-            here = f"{place}.{field.name}"
+            here = (*path, f".{field.name}")
             fields[field.name] = _written(field.type, notes, here), field.nullable
-        required = {field.name for field in kind if not field.nullable or f"{place}.{field.name}" in notes.null_there}
+        required = {field.name for field in kind if not field.nullable or (*path, f".{field.name}") in notes.null_there}
         return Properties(fields, frozenset(required))
     if types.is_list(kind):
-        return Items(_written(kind.value_type, notes, f"{place}[]"), kind.value_field.nullable)
+        return Items(_written(kind.value_type, notes, (*path, "[]")), kind.value_field.nullable)
     if types.is_map(kind):
-        return Values(_written(kind.item_type, notes, f"{place}{{}}"), kind.item_field.nullable)
+        return Values(_written(kind.item_type, notes, (*path, "{}")), kind.item_field.nullable)
     if kind == pa.string():
-        found = notes.texts.get(place)
-        return Anything(notes.holders.get(place, "")) if found is None else Scalar("string", "", found)
+        found = notes.texts.get(path)
+        return Anything(notes.holders.get(path, "")) if found is None else Scalar("string", "", found)
     if kind == pa.binary():
         return Scalar("string", "base64")
     if kind == pa.date32() or types.is_timestamp(kind):
