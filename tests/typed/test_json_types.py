@@ -133,6 +133,52 @@ def test_references_are_followed_by_pointer_anchor_id_and_name():
     )
 
 
+CARD = {"if": {"properties": {"kind": {"const": "card"}}}, "then": {"required": ["n"]}}
+PAYMENT = {"type": "object", "properties": {"kind": {"type": "string"}, "n": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "column"),
+    [
+        # jsonschema takes {"kind": "card", "n": 1, "m": true} by the next six, and not where n is "1".
+        ({**PAYMENT, "allOf": [CARD]}, "struct<kind:string,n:bigint>"),
+        ({**PAYMENT, "allOf": [CARD, {"anyOf": [{"required": ["n"]}, {"required": ["kind"]}]}]},
+         "struct<kind:string,n:bigint>"),
+        ({**PAYMENT, "allOf": [{"required": ["n"]}]}, "struct<kind:string,n:bigint not null>"),
+        ({**PAYMENT, "allOf": [{"$ref": "#/definitions/needed"}]}, "struct<kind:string,n:bigint not null>"),
+        ({"type": "object", "allOf": [PAYMENT, {"type": "object", "required": ["kind"]}]},
+         "struct<kind:string not null,n:bigint>"),
+        ({**PAYMENT, "allOf": [{"properties": {"n": {"minimum": 0}, "m": {"type": "boolean"}}, "required": ["m"]}]},
+         "struct<kind:string,n:bigint,m:boolean not null>"),
+        ({"type": "object", "allOf": [{"$ref": "#/definitions/open"}]}, "map<string,bigint>"),
+        # Of other types.
+        ({"type": "integer", "allOf": [{"minimum": 0}]}, "bigint"),
+        ({"type": "integer", "anyOf": [{"minimum": 0}, {"maximum": -9}]}, "bigint"),
+        ({"type": "string", "allOf": [{"$ref": "#/definitions/day"}]}, "date"),
+        ({"type": "number", "allOf": [{"type": "integer"}]}, "bigint"),
+        ({"type": "integer", "allOf": [{"type": "string", "enum": ["a"]}, {"enum": [1]}]}, "string"),
+        ({"allOf": [CARD]}, "string"),
+        ({**PAYMENT, "type": ["object", "string"], "allOf": [CARD]}, "string"),
+        ({**PAYMENT, "allOf": [{"oneOf": [PAYMENT, {"type": "object", "properties": {"x": {}}}]}]}, "string"),
+    ],
+)  # fmt: skip
+def test_conditions_in_all_of_take_no_column_away(schema, column):
+    definitions = {
+        "needed": {"required": ["n"]},
+        "open": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "day": {"type": "string", "format": "date"},
+    }
+    kind = shown({"type": "object", "properties": {"p": schema}, "definitions": definitions})["p"].dataType
+    assert text_of(kind) == column
+
+
+def text_of(kind):
+    if not isinstance(kind, StructType):
+        return kind.simpleString()
+    fields = [f"{each.name}:{text_of(each.dataType)}{'' if each.nullable else ' not null'}" for each in kind]
+    return f"struct<{','.join(fields)}>"
+
+
 ANCHORED = {"$anchor": "n"}
 ADDRESS = {"type": "object", "properties": {"y": {"$ref": "#/$defs/y"}}, "$defs": {"y": {"type": "string"}}}
 

@@ -10,7 +10,7 @@
 | `array` with one schema in `items` | array |
 | a type and `null`, as a list of types or by `anyOf`, `oneOf` | that type, nullable |
 | `enum`, `const` without `type` | the type of their values |
-| `$ref`, `allOf` with one schema | what it is; several objects of `allOf` are one |
+| `$ref`; `allOf`, with what stands beside it | what it is; objects are one, and what says no type adds its `required` |
 | all else: any type, several types, objects and arrays that do not say what is in them | string: the value's JSON |
 
 A property is not nullable where it is `required` and its type has no null. Bounds, patterns and the like are not looked
@@ -19,7 +19,7 @@ at. What refers to itself, or to nothing, is an error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 from urllib.parse import unquote, urldefrag, urljoin
@@ -33,6 +33,8 @@ MOST_DEPTH = 100
 
 TEXT = pa.string()
 _FORMATS = {"date-time": pa.timestamp("us", "UTC"), "date": pa.date32()}
+_FURTHER = ("$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf")  # where other schemas say the type
+_TELLING = ("format", "contentEncoding")
 _NAMES = ("object", "array", "string", "integer", "number", "boolean", "null")
 Kind: TypeAlias = tuple[pa.DataType, bool]
 """A column's type, and whether it may be null."""
@@ -80,6 +82,9 @@ class _Where:
         return _Where((*self.path, *parts), self.documents, self.within, self.depth + 1)
 
 
+Part: TypeAlias = tuple[Mapping[str, object], _Where]
+
+
 @dataclass(slots=True)
 class _Reader:
     schema: object
@@ -96,26 +101,17 @@ class _Reader:
             self._collect_ids(document, _documents_of(document, name))
 
     def of(self, schema: object, where: _Where) -> Kind:
-        self._types += 1
-        if self._types > MOST_TYPES or where.depth > MOST_DEPTH:
-            raise SchemaError(
-                f"{where.place}: the schema has more than {MOST_TYPES} types, or more than {MOST_DEPTH} in each other"
-            )
-        if schema is True:
-            return TEXT, True
+        here = self._entered(schema, where)
         if not isinstance(schema, Mapping):
-            raise SchemaError(f"{where.place}: expected a JSON Schema, got {str(schema)[:100]}")
-        here = _Where(where.path, _documents_in(schema, where.documents), where.within, where.depth)
+            return TEXT, True
         if isinstance(schema.get("$ref"), str):
-            return self._of_reference(schema["$ref"], here)
-        for word in ("$dynamicRef", "$recursiveRef"):
-            if word in schema:
-                raise SchemaError(f"{where.place}: {word} is not read. Give a reader schema in Spark's DDL")
-        for word in ("anyOf", "oneOf"):
-            if word in schema and "properties" not in schema:
-                return self._of_choice(_schemas(schema[word], word, here), here)
+            found = self._followed(schema["$ref"], here)
+            return (TEXT, True) if found is None else self.of(*found)
+        choice = _choice_of(schema, here)
+        if choice is not None:
+            return self._of_choice(choice, here)
         if "allOf" in schema:
-            return self._of_all(schema, _schemas(schema["allOf"], "allOf", here), here)
+            return self._of_all(list(self._parts(schema, where)))
         names = _types_of(schema, here)
         others = names - {"null"}
         nullable = "null" in names or not names
@@ -124,6 +120,22 @@ class _Reader:
         if len(others) != 1:
             return TEXT, nullable
         return self._of_type(others.pop(), schema, here), nullable
+
+    def _entered(self, schema: object, where: _Where) -> _Where:
+        """Where the parts of a schema are. SchemaError where it is none, or one too many."""
+        self._types += 1
+        if self._types > MOST_TYPES or where.depth > MOST_DEPTH:
+            raise SchemaError(
+                f"{where.place}: the schema has more than {MOST_TYPES} types, or more than {MOST_DEPTH} in each other"
+            )
+        if schema is True:
+            return where
+        if not isinstance(schema, Mapping):
+            raise SchemaError(f"{where.place}: expected a JSON Schema, got {str(schema)[:100]}")
+        for word in ("$dynamicRef", "$recursiveRef"):
+            if word in schema:
+                raise SchemaError(f"{where.place}: {word} is not read. Give a reader schema in Spark's DDL")
+        return _Where(where.path, _documents_in(schema, where.documents), where.within, where.depth)
 
     def _of_type(self, name: str, schema: Mapping[str, object], where: _Where) -> pa.DataType:
         if name == "object":
@@ -145,24 +157,34 @@ class _Reader:
         return {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}[name]
 
     def _of_object(self, schema: Mapping[str, object], where: _Where) -> pa.DataType:
-        properties, more = schema.get("properties", {}), schema.get("additionalProperties")
-        if not isinstance(properties, Mapping):
-            raise SchemaError(f"{where.place}: `properties` is not an object")
-        if properties:
-            required = schema.get("required", ())
-            needed = {each for each in required if isinstance(each, str)} if isinstance(required, list) else set()
-            fields = []
-            for name, each in properties.items():
-                kind, nullable = self.of(each, where.at(f".{name}"))
-                if nullable and name in needed:
-                    self.notes.null_there.add((*where.path, f".{name}"))
-                fields.append(pa.field(name, kind, nullable or name not in needed))
-            return pa.struct(fields)
+        if _properties_of(schema, where):
+            return self._struct([(schema, where)])
+        more = schema.get("additionalProperties")
         if isinstance(more, Mapping):
             kind, nullable = self.of(more, where.at("{}"))
             return pa.map_(pa.string(), pa.field("value", kind, nullable))
         self.notes.holders[where.path] = "object"
         return TEXT
+
+    def _struct(self, parts: Sequence[Part]) -> pa.StructType:
+        """Of the `properties` of all parts; some may only say what is `required`."""
+        found: dict[str, list[tuple[object, _Where]]] = {}
+        needed: set[str] = set()
+        for schema, where in parts:
+            required = schema.get("required")
+            needed |= {each for each in required if isinstance(each, str)} if isinstance(required, list) else set()
+            for name, each in _properties_of(schema, where).items():
+                found.setdefault(name, []).append((each, where.at(f".{name}")))
+        fields = []
+        for name, places in found.items():
+            if len(places) == 1:
+                kind, nullable = self.of(*places[0])
+            else:
+                kind, nullable = self._of_all([part for each in places for part in self._parts(*each)])
+            if nullable and name in needed:
+                self.notes.null_there.add(places[0][1].path)
+            fields.append(pa.field(name, kind, nullable or name not in needed))
+        return pa.struct(fields)
 
     def _of_choice(self, schemas: Sequence[object], where: _Where) -> Kind:
         others = [each for each in schemas if not _is_null(each)]
@@ -171,36 +193,58 @@ class _Reader:
         kind, nullable = self.of(others[0], where.at())
         return kind, nullable or len(others) != len(schemas)
 
-    def _of_all(self, schema: Mapping[str, object], schemas: Sequence[object], where: _Where) -> Kind:
-        own = {name: each for name, each in schema.items() if name in ("properties", "required", "type")}
-        parts = [self.of(each, where.at()) for each in [*([own] if "properties" in own else []), *schemas]]
-        if len(parts) == 1:
-            return parts[0]
-        if not all(pa.types.is_struct(kind) for kind, _ in parts):
-            self.notes.forget(where.path)
-            return TEXT, all(nullable for _, nullable in parts)
-        fields: dict[str, pa.Field] = {}
-        for kind, _ in parts:
-            for each in kind:
-                known = fields.setdefault(each.name, each)
-                if known.type != each.type:
-                    self.notes.forget((*where.path, f".{each.name}"))
-                    fields[each.name] = pa.field(each.name, TEXT, known.nullable and each.nullable)
-                elif not each.nullable:
-                    fields[each.name] = each
-        return pa.struct(list(fields.values())), all(nullable for _, nullable in parts)
-
-    def _of_reference(self, reference: str, where: _Where) -> Kind:
-        found, documents = self._target(reference, where)
-        if id(found) in where.within and self.for_writer:
+    def _of_all(self, parts: Sequence[Part]) -> Kind:
+        """What is all of these, which are `_parts`. Those that say no type are conditions, and add what is `required`;
+        those that say nothing but a type do not stand against one that says more."""
+        typed = [part for part in parts if _says_a_type(*part)]
+        if not typed:
             return TEXT, True
+        bare = [part for part in typed if _is_bare(*part)]
+        telling = [part for part in typed if not _is_bare(*part)] or bare
+        objects = [part for part in telling if _properties_of(*part) and _types_of(*part) - {"null"} == {"object"}]
+        may_be_null = all("null" in _types_of(*part) for part in bare)
+        if len(objects) == len(telling):
+            return self._struct(parts), may_be_null and all("null" in _types_of(*part) for part in objects)
+        kinds = [self.of(*part) for part in telling]
+        nullable = may_be_null and all(each for _, each in kinds)
+        if len(kinds) == 1:
+            return kinds[0][0], nullable
+        found = {kind for kind, _ in kinds}
+        if found == {pa.int64(), pa.float64()}:
+            return pa.int64(), nullable
+        if len(found) == 1 and TEXT not in found:
+            return found.pop(), nullable
+        self.notes.forget(telling[0][1].path)
+        return TEXT, nullable
+
+    def _parts(self, schema: object, where: _Where) -> Iterator[Part]:
+        """The schemas that a value must be all of: `$ref` and `allOf` are followed."""
+        here = self._entered(schema, where)
+        if not isinstance(schema, Mapping):
+            return
+        if isinstance(schema.get("$ref"), str):
+            found = self._followed(schema["$ref"], here)
+            if found is not None:
+                yield from self._parts(*found)
+        elif "allOf" in schema and _choice_of(schema, here) is None:
+            yield {name: each for name, each in schema.items() if name not in ("allOf", "$id", "id")}, here
+            for each in _schemas(schema["allOf"], "allOf", here):
+                yield from self._parts(each, here.at())
+        else:
+            yield schema, here
+
+    def _followed(self, reference: str, where: _Where) -> tuple[object, _Where] | None:
+        """What a reference names; None: a writer's schema that contains itself, which is any value there."""
+        found, documents = self._target(reference, where)
         if id(found) in where.within:
+            if self.for_writer:
+                return None
             raise SchemaError(
                 f"{where.place}: {reference} contains itself, and Spark has no type for that. Give a reader schema "
                 "without the field, in Spark's DDL"
             )
         within = (*where.within, id(found))
-        return self.of(found, _Where(where.path, documents, within, where.depth + 1))
+        return found, _Where(where.path, documents, within, where.depth + 1)
 
     def _target(self, reference: str, where: _Where) -> tuple[object, Documents]:
         """The schema, and the documents around it."""
@@ -262,6 +306,42 @@ def _schemas(found: object, word: str, where: _Where) -> Sequence[object]:
     if not isinstance(found, list) or not found:
         raise SchemaError(f"{where.place}: `{word}` is not a list of schemas")
     return found
+
+
+def _properties_of(schema: Mapping[str, object], where: _Where) -> Mapping[str, object]:
+    found = schema.get("properties", {})
+    if not isinstance(found, Mapping):
+        raise SchemaError(f"{where.place}: `properties` is not an object")
+    return found
+
+
+def _choice_of(schema: Mapping[str, object], where: _Where) -> Sequence[object] | None:
+    """The schemas of `anyOf` or `oneOf`; None: `properties` say what there is, or all of them are conditions, as
+    `{"required": ["a"]}`."""
+    for word in ("anyOf", "oneOf"):
+        if word in schema and "properties" not in schema:
+            schemas = _schemas(schema[word], word, where)
+            if not all(_is_condition(each, where) for each in schemas):
+                return schemas
+    return None
+
+
+def _is_condition(schema: object, where: _Where) -> bool:
+    if not isinstance(schema, Mapping):
+        return schema is True
+    return schema.keys().isdisjoint(_FURTHER) and not _types_of(schema, where)
+
+
+def _says_a_type(schema: Mapping[str, object], where: _Where) -> bool:
+    return _choice_of(schema, where) is not None or bool(_types_of(schema, where))
+
+
+def _is_bare(schema: Mapping[str, object], where: _Where) -> bool:
+    """Whether it says a type, and nothing that makes a column another one."""
+    if _choice_of(schema, where) is not None or "enum" in schema or "const" in schema or _properties_of(schema, where):
+        return False
+    within = ("additionalProperties", "items")
+    return schema.keys().isdisjoint(_TELLING) and not any(isinstance(schema.get(each), Mapping) for each in within)
 
 
 def _is_null(schema: object) -> bool:
