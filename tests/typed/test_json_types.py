@@ -179,6 +179,15 @@ def text_of(kind):
     return f"struct<{','.join(fields)}>"
 
 
+def test_a_property_that_no_object_may_have_is_no_column():
+    """jsonschema takes {"a": 1} by the first, and no value of x but none."""
+    assert shown({"type": "object", "properties": {"a": {"type": "integer"}, "x": False}}).simpleString() == (
+        "struct<a:bigint>"
+    )
+    assert property_of({"type": "object", "properties": {"x": False}}) == "string"  # says as much as no properties
+    assert property_of({"allOf": [PAYMENT, {"properties": {"x": False}}]}) == "struct<kind:string,n:bigint>"
+
+
 ANCHORED = {"$anchor": "n"}
 ADDRESS = {"type": "object", "properties": {"y": {"$ref": "#/$defs/y"}}, "$defs": {"y": {"type": "string"}}}
 

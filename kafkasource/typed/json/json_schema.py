@@ -13,8 +13,8 @@
 | `$ref`; `allOf`, with what stands beside it | what it is; objects are one, and what says no type adds its `required` |
 | all else: any type, several types, objects and arrays that do not say what is in them | string: the value's JSON |
 
-A property is not nullable where it is `required` and its type has no null. Bounds, patterns and the like are not looked
-at. What refers to itself, or to nothing, is an error.
+A property is not nullable where it is `required` and its type has no null; one whose schema is `false` is no column.
+Bounds, patterns and the like are not looked at. What refers to itself, or to nothing, is an error.
 """
 
 from __future__ import annotations
@@ -309,10 +309,11 @@ def _schemas(found: object, word: str, where: _Where) -> Sequence[object]:
 
 
 def _properties_of(schema: Mapping[str, object], where: _Where) -> Mapping[str, object]:
+    """Those that an object may have: `false` is the schema of one that it may not."""
     found = schema.get("properties", {})
     if not isinstance(found, Mapping):
         raise SchemaError(f"{where.place}: `properties` is not an object")
-    return found
+    return {name: each for name, each in found.items() if each is not False}
 
 
 def _choice_of(schema: Mapping[str, object], where: _Where) -> Sequence[object] | None:
