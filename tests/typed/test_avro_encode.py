@@ -230,6 +230,25 @@ def test_a_field_that_the_column_lacks_has_its_default_or_is_null():
                       "r": {"x": 3, "s": "t"}, "e": "B", "f": 0.5, "t": True}]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("default", "written"),
+    [
+        (1e39, "0000807f"), (-1e300, "000080ff"), (3.4028235677973362e38, "ffff7f7f"),
+        (3.4028235677973366e38, "0000807f"), (1e-50, "00000000"),
+    ],
+)  # fmt: skip
+def test_a_default_of_a_float_is_rounded_as_java_does(default, written):
+    """The bytes that GenericDatumWriter of Avro 1.12.1 writes of GenericRecordBuilder's record."""
+    schema = {
+        **record(id="int"),
+        "fields": [{"name": "id", "type": "int"}, {"name": "f", "type": "float", "default": default}],
+    }
+    (piece,) = AvroEncoder(pa.struct([("id", pa.int32())]), parse_schema(json.dumps(schema))).pieces(
+        pa.array([{"id": 1}], pa.struct([("id", pa.int32())])), MIB
+    )
+    assert piece.records[0].as_py().hex() == "02" + written
+
+
 def test_what_does_not_fit_is_refused_before_a_row_with_the_place():
     row = pa.struct([("a", pa.string())])
     assert "$.a: a column of string cannot be written as long" in refusal(record(a="long"), row)

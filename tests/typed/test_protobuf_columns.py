@@ -5,6 +5,7 @@ Bytes are written out by hand, as the encoding's specification has them.
 
 from __future__ import annotations
 
+import math
 import struct
 
 import pyarrow as pa
@@ -197,6 +198,16 @@ def test_required_fields_defaults_and_groups_of_proto2():
     ]
     assert reasons(piece) == [(1, "$.id", opcodes.MISSING), (2, "$.part.there", opcodes.MISSING)]
     assert not piece.array.type.field("id").nullable
+
+
+@pytest.mark.parametrize(
+    ("default", "value"),
+    [("1e39", math.inf), ("-1e300", -math.inf), ("3.4028235677973362e38", 3.4028234663852886e38), ("1e-50", 0.0)],
+)
+def test_a_default_of_a_float_is_rounded_as_protoc_does(default, value):
+    """The values that a message has which google.protobuf makes of protoc's descriptor (grpcio-tools 1.85.1)."""
+    text = f'syntax = "proto2"; message M {{ optional float f = 1 [default = {default}]; optional int32 a = 2; }}'
+    assert rows(decoded(b"\x10\x01", text=text, message="M")) == [{"f": value, "a": 1}]
 
 
 def test_times_are_microseconds_and_those_beyond_are_bad():

@@ -35,6 +35,7 @@ from kafkasource.typed.avro.schema import (
     is_null,
     records_of,
 )
+from kafkasource.typed.floats import single
 
 MOST_CALLS = 1_000  # within each other
 MOST_WORDS = 1_000_000  # of one program, with what was thrown away on the way
@@ -467,10 +468,10 @@ def _number(value: int | float, node: Node, place: str) -> bytes:
         assert isinstance(node.schema, Primitive)
         times, _ = factor_between(node.schema, node.schema, as_number=not pa.types.is_timestamp(node.type))
         value = int(value) * times
+    elif stored == "float":
+        value = single(value)
     try:
         return struct.pack(_FORMATS[stored], value)
-    except OverflowError:
-        return struct.pack("=f", float("inf") if value > 0 else float("-inf"))  # as Java makes a float of a double
     except struct.error:
         raise Unreadable(f"{place}: the default is beyond what microseconds can hold") from None
 

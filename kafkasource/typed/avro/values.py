@@ -6,6 +6,7 @@ import struct
 from typing import Any
 
 from kafkasource.typed.avro.schema import Array, Branch, Enum, Fixed, Map, Record, Schema, Union, Value, kind_of
+from kafkasource.typed.floats import single
 
 
 def long_bytes(number: int) -> bytes:
@@ -36,8 +37,10 @@ def value_bytes(schema: Schema, given: Value) -> bytes:
     kind = kind_of(schema)
     if kind in ("int", "long"):
         return long_bytes(value)
-    if kind in ("float", "double"):
-        return struct.pack("<f" if kind == "float" else "<d", value)
+    if kind == "float":
+        return struct.pack("<f", single(value))
+    if kind == "double":
+        return struct.pack("<d", value)
     if kind == "boolean":
         return b"\1" if value else b"\0"
     return b"" if kind == "null" else _sized(value.encode() if isinstance(value, str) else bytes(value))

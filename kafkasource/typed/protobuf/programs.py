@@ -17,6 +17,7 @@ import pyarrow as pa
 from kafkasource.errors import SchemaError
 from kafkasource.typed import kernel
 from kafkasource.typed import protobuf_opcodes as op
+from kafkasource.typed.floats import single
 from kafkasource.typed.opcodes import BINARY, ITEM_LIST
 from kafkasource.typed.protobuf.columns import FieldNode, MessageLayout, Node
 from kafkasource.typed.protobuf.descriptors import ENUM, GROUP, MESSAGE, Default
@@ -43,7 +44,7 @@ _READS = {
 Ending: TypeAlias = tuple[int, int, int, int, int, int]
 """What is checked at the end of a record or item, as `protobuf_opcodes` has it."""
 
-_FORMATS = {"float": "=f", "double": "=d", "bool": "=B"}
+_FORMATS = {"double": "=d", "bool": "=B"}
 
 
 class MessageProgram:
@@ -177,7 +178,9 @@ class MessageProgram:
             endings.append((op.END_TEXT, within, column, self._constant(data), len(data), entry))
             return
         width = self._columns[column].width
-        if of.kind in _FORMATS:
+        if of.kind == "float":
+            data = struct.pack("=f", single(default))
+        elif of.kind in _FORMATS:
             data = struct.pack(_FORMATS[of.kind], default)
         else:
             assert isinstance(default, int)
