@@ -91,6 +91,27 @@ def test_times_are_seconds_and_nanos_with_the_signs_of_their_types():
     assert found == b"\x0a" + bytes([len(time)]) + time + b"\x12" + bytes([len(span)]) + span
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "-05:00"])
+@pytest.mark.parametrize("unit", ["s", "ns"])
+def test_a_timestamp_of_any_zone_is_its_moment(zone, unit):
+    moment = dt.datetime(2024, 5, 6, 7, 8, 9, tzinfo=dt.timezone.utc)
+    kind = pa.timestamp(unit, zone)
+    column = rows([{"t": moment, "r": [moment]}], t=kind, r=pa.list_(kind))
+    fields = "google.protobuf.Timestamp t = 1; repeated google.protobuf.Timestamp r = 2;"
+    theirs = Timestamp()
+    theirs.FromDatetime(moment)
+    time = theirs.SerializeToString()
+    assert messages(proto(fields), column) == [
+        b"\x0a" + bytes([len(time)]) + time + b"\x12" + bytes([len(time)]) + time
+    ]
+
+
+def test_a_timestamp_without_a_zone_is_no_moment():
+    column = rows([{"t": dt.datetime(2024, 5, 6)}], t=pa.timestamp("us"))
+    with pytest.raises(SchemaError, match=r"^\$\.t: a column of timestamp\[us\] cannot be written as google\.protobuf"):
+        messages(proto("google.protobuf.Timestamp t = 1;"), column)
+
+
 @pytest.mark.parametrize(
     ("name", "index"),
     [("First", "00"), ("Second", "0202"), ("Second.In", "040200"), ("Second.In.Deep", "06020000")],

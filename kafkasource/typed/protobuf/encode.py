@@ -156,7 +156,7 @@ class _Compiler:
     def _submessage(self, kind: pa.DataType, field: FieldType, column: int, place: str) -> None:
         message = self._schema.messages[field.type_name]
         time = time_of(message)
-        if time is not None and kind == time:
+        if time is not None and (kind == time or (types.is_timestamp(time) and _is_moment(kind))):
             self.program.emit(op.TIME, column, int(types.is_timestamp(kind)))
         elif not types.is_struct(kind):
             raise _misfit(kind, field, place)
@@ -236,6 +236,11 @@ class _Compiler:
     def _deeper(self) -> None:
         self._depth += 1
         self.program.depth = max(self.program.depth, self._depth)
+
+
+def _is_moment(kind: pa.DataType) -> bool:
+    """A timestamp, whatever zone it is shown in."""
+    return types.is_timestamp(kind) and kind.tz is not None
 
 
 def _varint(number: int) -> bytes:
