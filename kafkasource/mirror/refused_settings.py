@@ -2,14 +2,14 @@
 
 Kafka 4 no longer knows `message.format.version`, a cluster without tiered storage refuses `remote.storage.enable`, an
 older release does not know later settings. A broker refuses a topic for one such setting, and does not say which one in
-a form to rely on. So this module tries the settings one by one (CreateTopics with `validate_only`) and leaves out those
-that are refused, with one warning for each. The topic gets the others.
+a form to rely on. So this module tries the settings one by one (`validate_only`) and leaves out those that are refused,
+with one warning for each. The topic gets the others.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from kafkasource.client.parts.topics import Topics
@@ -55,36 +55,29 @@ class WillingTopics:
         except InvalidConfig:
             if not wanted:
                 raise
-        alone = {name: refused({name: value}) for name, value in wanted.items()}
-        taken: dict[str, str] = {}
-        for name in sorted(wanted, key=lambda each: alone[each] is not None):  # some are valid only together
-            tried = {**taken, name: wanted[name]}
-            error = refused(tried)
-            if error is None:
-                taken = tried
-                continue
-            if alone[name] is not None:
-                self._anywhere[name, wanted[name]] = error
-            self._left_out(topic, name, wanted[name], error)
+        taken, alone = self._taken(topic, wanted, refused)
+        self._anywhere.update({(name, wanted[name]): error for name, error in alone.items() if name not in taken})
         attempt(taken)
 
     def change(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """Set them. None: back to the brokers' default."""
-        wanted = {
-            name: value
-            for name, value in self._without_known(topic, changes).items()
-            if (topic, name, value) not in self._warned
-        }
-        if not wanted:
+        """Set them. None: back to the brokers' default. Settings that were refused are tried again only beside others:
+        some are valid only together."""
+
+        def refused(changes: Mapping[str, str | None]) -> InvalidConfig | None:
+            try:
+                self._topics.change_settings(topic, changes, validate_only=True)
+            except InvalidConfig as error:
+                return error
+            return None
+
+        wanted = self._without_known(topic, changes)
+        if all((topic, name, value) in self._warned for name, value in wanted.items()):
             return
         try:
-            self._topics.change_settings(topic, wanted)
-        except InvalidConfig:
-            for name, value in wanted.items():
-                try:
-                    self._topics.change_settings(topic, {name: value})
-                except InvalidConfig as error:
-                    self._left_out(topic, name, value, error)
+            if refused(wanted) is not None:
+                wanted, _ = self._taken(topic, wanted, refused)
+            if wanted:
+                self._topics.change_settings(topic, wanted)
         except UnsupportedApiVersion:
             log.warning(
                 "flow %s: brokers before Kafka 2.3 cannot change single settings, so topic %s at %s stays without %s",
@@ -93,6 +86,22 @@ class WillingTopics:
                 self._target,
                 ", ".join(f"{name}={value}" for name, value in wanted.items()),
             )
+
+    def _taken(
+        self, topic: str, wanted: Mapping[str, _Value], refused: Callable[[Mapping[str, _Value]], InvalidConfig | None]
+    ) -> tuple[dict[str, _Value], dict[str, InvalidConfig]]:
+        """Those of `wanted` that the target takes together, and those that it refuses alone. Warns of those left
+        out."""
+        alone = {name: error for name, value in wanted.items() if (error := refused({name: value})) is not None}
+        taken: dict[str, _Value] = {}
+        for name in sorted(wanted, key=alone.__contains__):  # some are valid only together
+            tried = {**taken, name: wanted[name]}
+            error = refused(tried)
+            if error is None:
+                taken = tried
+            else:
+                self._left_out(topic, name, wanted[name], error)
+        return taken, alone
 
     def _without_known(self, topic: str, settings: Mapping[str, _Value]) -> dict[str, _Value]:
         for name, value in settings.items():

@@ -113,9 +113,12 @@ class FakeCluster:
     def add_partitions(self, totals):
         self.partitions.update(totals)
 
-    def change_settings(self, topic, changes):
-        if not self.valid({key: value for key, value in changes.items() if value is not None}):
+    def change_settings(self, topic, changes, *, validate_only=False):
+        has = {**self.configs.get(topic, {}), **changes}
+        if not self.valid({key: value for key, value in has.items() if value is not None}):
             raise InvalidConfig(40, f"IncrementalAlterConfigs {topic!r}")
+        if validate_only:
+            return
         for name, value in changes.items():
             if value is None:
                 self.configs[topic].pop(name, None)
@@ -273,7 +276,7 @@ def test_a_target_too_old_to_add_partitions_gets_its_other_topics(caplog):
 def test_a_target_too_old_to_change_a_setting_gets_its_records_all_the_same(caplog):
     a, b = FakeCluster({"orders": 2}, {"orders": {"retention.ms": "5"}}), FakeCluster({"orders": 1})
 
-    def too_old(topic, changes):
+    def too_old(topic, changes, *, validate_only):
         raise UnsupportedApiVersion("IncrementalAlterConfigs")
 
     b.change_settings = too_old
@@ -329,6 +332,31 @@ def test_settings_that_are_right_only_together_are_kept_together():
         "x" not in found and int(found.get("local.retention.ms", 0)) <= int(found.get("retention.ms", 7))
     )
     keeper((Flow("A", "B", offset_map=False),), {"A": a, "B": b}).look(first=True)
+    assert b.configs["orders"] == {"local.retention.ms": "9", "retention.ms": "99"}
+
+
+def test_changed_settings_that_are_right_only_together_arrive_beside_one_that_is_refused():
+    wanted = {"max.compaction.lag.ms": "10", OLD: "3.0-IV1", "min.compaction.lag.ms": "1"}
+    a = FakeCluster({"orders": 1}, {"orders": wanted})
+    b = FakeCluster({"orders": 1}, {"orders": {"min.compaction.lag.ms": "20", "max.compaction.lag.ms": "30"}})
+    b.valid = lambda found: (
+        OLD not in found and int(found.get("min.compaction.lag.ms", 0)) <= int(found.get("max.compaction.lag.ms", 99))
+    )
+    keeper((Flow("A", "B", offset_map=False),), {"A": a, "B": b}).look(first=True)
+    assert b.configs["orders"] == {"max.compaction.lag.ms": "10", "min.compaction.lag.ms": "1"}
+
+
+def test_a_setting_that_was_refused_is_tried_again_beside_a_later_change():
+    a = FakeCluster({"orders": 1}, {"orders": {"local.retention.ms": "9"}})
+    b = FakeCluster({"orders": 1}, {"orders": {"retention.ms": "7"}})
+    b.valid = lambda found: int(found.get("local.retention.ms", 0)) <= int(found.get("retention.ms", 99))
+    clock = Clock()
+    one = keeper((Flow("A", "B", offset_map=False),), {"A": a, "B": b}, clock=clock)
+    one.look(first=True)
+    assert b.configs["orders"] == {"retention.ms": "7"}
+    a.configs["orders"]["retention.ms"] = "99"
+    clock.now += 61
+    one.look()
     assert b.configs["orders"] == {"local.retention.ms": "9", "retention.ms": "99"}
 
 

@@ -256,14 +256,15 @@ class Topics:
 
         return self._caller.retrying(DESCRIBE_CONFIGS.name, attempt)
 
-    def change_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """Change single settings, the others stay; None: back to the brokers' default. Raises InvalidConfig."""
+    def change_settings(self, topic: str, changes: Mapping[str, str | None], *, validate_only: bool = False) -> None:
+        """Change single settings, the others stay; None: back to the brokers' default. Raises InvalidConfig.
+        `validate_only`: only ask whether the brokers would."""
         configs = [
             {"name": name, "config_operation": _DELETE if value is None else _SET, "value": value}
             for name, value in changes.items()
         ]
         resources = [{"resource_type": _TOPIC, "resource_name": topic, "configs": configs}]
-        self._caller.call_any(INCREMENTAL_ALTER_CONFIGS, {"resources": resources, "validate_only": False})
+        self._caller.call_any(INCREMENTAL_ALTER_CONFIGS, {"resources": resources, "validate_only": validate_only})
 
 
 def _warn_of_left_out(codes: Mapping[str, int]) -> None:
