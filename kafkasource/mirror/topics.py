@@ -24,11 +24,13 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.parts.topics import Setting, Topics
 from kafkasource.errors import (
+    AuthorizationFailed,
     BootstrapFailed,
     BrokerError,
     DeadlineExceeded,
     KafkaSourceError,
     TopicAlreadyExists,
+    UnknownTopicOrPartition,
     UnsupportedApiVersion,
 )
 from kafkasource.mirror.flow import Flow
@@ -152,10 +154,11 @@ class _Kept:
             found, refused = self._target.settings_or_refusals(sorted(names))
         except UnsupportedApiVersion:  # before 0.11
             return {}
-        if news := refused.keys() - self._unseen:
-            error = refused[min(news)]
+        unseen = {name: error for name, error in refused.items() if isinstance(error, AuthorizationFailed)}
+        if news := unseen.keys() - self._unseen:
+            error = unseen[min(news)]
             log.warning("flow %s: the settings of %s are not kept up to date: %s", self.flow, few(sorted(news)), error)
-        self._unseen = set(refused)
+        self._unseen = set(unseen)
         return _of_the_topic(found)
 
     def _with_settings(self, topics: list[str], here: Known, there: set[str]) -> list[str]:
@@ -270,9 +273,10 @@ class TopicKeeper:
             for kept, names in taken.items()
             if kept.flow.sync_settings
         }
-        settings = _settings_here(source, set[str]().union(*asked.values()))
+        settings, gone = _settings_here(source, set[str]().union(*asked.values()))
         partitions = {topic.name: len(topic.partitions) for topic in topics}
-        for kept, names in taken.items():
+        for kept, listed in taken.items():
+            names = [name for name in listed if name not in gone]
             copied = {name: settings[name] for name in asked.get(kept, ()) if name in settings}
             kept.work = self._threads.submit(self._work, kept, names, Known(partitions, copied), due[kept], first)
         return idle
@@ -290,11 +294,16 @@ class TopicKeeper:
                 log.warning("flow %s: cannot create or update topics at the target: %s", kept.flow, error)
 
 
-def _settings_here(source: Topics, names: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+def _settings_here(source: Topics, names: Iterable[str]) -> tuple[Mapping[str, Mapping[str, str]], set[str]]:
+    """The settings of these topics, and those that were deleted since they were listed."""
     try:
-        return _of_the_topic(source.settings(sorted(names)))
+        found, refused = source.settings_or_refusals(sorted(names))
     except UnsupportedApiVersion:  # before 0.11: the mirror does not copy settings
-        return {}
+        return {}, set()
+    for error in refused.values():
+        if not isinstance(error, UnknownTopicOrPartition):
+            raise error
+    return _of_the_topic(found), set(refused)
 
 
 def _of_the_topic(found: Mapping[str, Iterable[Setting]]) -> Mapping[str, Mapping[str, str]]:

@@ -7,7 +7,7 @@ import pytest
 from fake_broker import CLOSE, Answer, FakeKafka, FakeNet
 
 from kafkasource.client import ClientConfig, Cluster, TopicPartition
-from kafkasource.errors import BrokerError, TopicAuthorizationFailed, UnsupportedApiVersion
+from kafkasource.errors import BrokerError, TopicAuthorizationFailed, UnknownTopicOrPartition, UnsupportedApiVersion
 from kafkasource.protocol.apis import (
     CONSUMER_GROUP_DESCRIBE,
     DELETE_GROUPS,
@@ -203,6 +203,21 @@ def test_settings_that_a_user_may_not_see_are_an_error_or_left_out_as_the_caller
     assert "grant DescribeConfigs" in str(refused["u"])
     with pytest.raises(TopicAuthorizationFailed, match="grant DescribeConfigs"):
         admin.topics.settings(["t", "u"])
+
+
+def test_settings_of_a_topic_that_no_broker_knows_are_asked_for_no_longer_than_news_travels(kafka):
+    def answered(name, code):
+        return {"error_code": code, "error_message": None, "resource_type": 2, "resource_name": name, "configs": []}
+
+    kafka.fault(DESCRIBE_CONFIGS, *[Answer({"results": [answered("t", 0), answered("gone", 3)]})] * 500)
+    net = FakeNet(kafka)
+    with Cluster(ClientConfig.of("bootstrap:9092"), **net.parts()) as admin:
+        began_s = net.now
+        found, refused = admin.topics.settings_or_refusals(["t", "gone"])
+        assert (found, refused.keys()) == ({"t": []}, {"gone"})
+        assert 5 <= net.now - began_s < 10
+        with pytest.raises(UnknownTopicOrPartition, match="gone"):
+            admin.topics.settings(["t", "gone"])
 
 
 def test_a_setting_is_set_and_another_put_back_to_its_default(kafka, admin):

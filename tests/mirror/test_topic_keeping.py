@@ -67,6 +67,7 @@ class FakeCluster:
         self.valid = lambda settings: True  # may a topic have them?
         self.asked_settings = []
         self.hidden = set()  # topics whose settings the user may not see
+        self.gone = set()  # topics that are deleted once they have been listed
         self.creates = 0
         self.topics = self
 
@@ -88,13 +89,14 @@ class FakeCluster:
         names = list(topics)
         if names:
             self.asked_settings.append(names)
+        codes = {**dict.fromkeys(self.hidden, 29), **dict.fromkeys(self.gone, 3)}
         found = {
             name: [Setting(key, value, "topic") for key, value in self.configs.get(name, {}).items()]
             + [Setting("flush.ms", "1", "default")]
             for name in names
-            if name not in self.hidden
+            if name not in codes
         }
-        return found, {name: error_for(29, f"DescribeConfigs {name!r}") for name in names if name in self.hidden}
+        return found, {name: error_for(codes[name], f"DescribeConfigs {name!r}") for name in names if name in codes}
 
     def create(self, names, *, partitions=1, replication_factor=-1, configs=None, validate_only=False):
         for name in names:
@@ -228,7 +230,7 @@ def test_a_source_too_old_to_tell_its_settings_is_mirrored_without_them():
     def too_old(topics):
         raise UnsupportedApiVersion("DescribeConfigs")
 
-    a.settings = too_old
+    a.settings_or_refusals = too_old
     keeper((Flow("A", "B"),), {"A": a, "B": b}).look(first=True)
     assert b.partitions["orders"] == 2
 
@@ -251,6 +253,16 @@ def test_a_target_that_shows_the_settings_of_some_topics_alone_gets_those_and_al
         caplog.messages
     )
     assert len(caplog.messages) == 1
+
+
+def test_a_topic_that_is_deleted_while_the_mirror_looks_holds_up_no_other_at_either_end(caplog):
+    a, b = FakeCluster({"keep": 1, "gone": 1, "lost": 1}, {"keep": {"retention.ms": "5"}}), FakeCluster({"lost": 1})
+    a.gone, b.gone = {"gone"}, {"lost"}
+    with caplog.at_level(logging.WARNING, "kafkasource.mirror"):
+        keeper((Flow("A", "B", offset_map=False),), {"A": a, "B": b}).look(first=True)
+    assert b.partitions == {"lost": 1, "keep": 1}
+    assert b.configs["keep"] == {"retention.ms": "5"}
+    assert caplog.messages == []
 
 
 def test_without_sync_settings_nobody_is_asked_for_any():

@@ -228,27 +228,34 @@ class Topics:
         return found
 
     def settings_or_refusals(
-        self, topics: Iterable[str]
-    ) -> tuple[dict[str, Sequence[Setting]], dict[str, AuthorizationFailed]]:
-        """The same, and the topics whose settings this user may not see. Raises other errors."""
+        self, topics: Iterable[str], *, propagation_ms: int = PROPAGATION_MS
+    ) -> tuple[dict[str, Sequence[Setting]], dict[str, AuthorizationFailed | UnknownTopicOrPartition]]:
+        """The same, and the topics whose settings this user may not see, or that do not exist, even after
+        `propagation_ms` of asking again. Raises other errors."""
         resources = [
             {"resource_type": _TOPIC, "resource_name": name, "configuration_keys": None}
             for name in dict.fromkeys(topics)
         ]
         if not resources:
             return {}, {}
+        patience_ms = self._caller.now_ms() + propagation_ms
 
-        def attempt(left_ms: float) -> tuple[dict[str, Sequence[Setting]], dict[str, AuthorizationFailed]]:
+        def attempt(
+            left_ms: float,
+        ) -> tuple[dict[str, Sequence[Setting]], dict[str, AuthorizationFailed | UnknownTopicOrPartition]]:
             pending = self._caller.send_any(DESCRIBE_CONFIGS, {"resources": resources}, left_ms)
             self._caller.wait(pending)
+            late = self._caller.now_ms() >= patience_ms
             found: dict[str, Sequence[Setting]] = {}
-            refused: dict[str, AuthorizationFailed] = {}
+            refused: dict[str, AuthorizationFailed | UnknownTopicOrPartition] = {}
             for row in pending.result()["results"]:
                 name = row["resource_name"]
                 try:
                     with self._caller.reading(DESCRIBE_CONFIGS):
                         checked(row, DESCRIBE_CONFIGS.name)
-                except AuthorizationFailed as error:
+                except (AuthorizationFailed, UnknownTopicOrPartition) as error:
+                    if isinstance(error, UnknownTopicOrPartition) and not late:
+                        raise
                     refused[name] = error
                 else:
                     found[name] = sorted(map(_setting, row["configs"]), key=lambda each: each.name)
