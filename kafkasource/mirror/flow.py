@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-_SAME = "${topic}"
+SAME_NAME = "${topic}"
 INTERNAL = (r"__.*", r".*[-.]internal", r".*\.replica")  # not mirrored, unless a flow names the topic in full
 INTERNAL_WITH_PREFIX = ("internal", "replica")  # topics whose copies are internal, as `east.replica`
 
@@ -31,7 +31,7 @@ class Flow:
     target: str
     topics: tuple[str, ...] = (".*",)  # Java regular expressions of whole names
     exclude: tuple[str, ...] = ()
-    topic: str = _SAME  # the name at the target; ${source}: the source cluster, ${topic}: the topic's name there
+    topic: str = SAME_NAME  # the name at the target; ${source}: the source cluster, ${topic}: the topic's name there
     options: Mapping[str, str] = field(default_factory=dict, repr=False)  # options of the sink, for this target
     replication_factor: int = -1  # for topics that the mirror creates; -1: the brokers' default
     create_topics: bool = True  # and partitions

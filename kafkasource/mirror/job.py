@@ -20,6 +20,7 @@ import kafkasource
 from kafkasource import options
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.mirror.carried_settings import CarriedSettings
 from kafkasource.mirror.plan import Plan, Route, routes
 from kafkasource.mirror.topics import TopicKeeper
 from kafkasource.sink.clusters import targets
@@ -137,8 +138,9 @@ def start(plan: Plan, spark: SparkSession, *, once: bool = False, end: threading
             sinks = {route.name: {**route.write, "checkpointLocation": str(route.checkpoint)} for route in found}
             once_only = sinks if plan.exactly_once else None
             mirror.metrics = kafkasource.serve_metrics(spark, plan.metrics_port, plan.metrics_host, sinks=once_only)
+        in_circles = CarriedSettings()
         for route in found:
-            keeper = _keeper(plan, route)
+            keeper = _keeper(plan, route, in_circles)
             mirror.keepers.append(keeper)
             keeper.start()
             if end is not None and end.is_set():
@@ -159,7 +161,7 @@ def _stop_files() -> Path:
     return folder
 
 
-def _keeper(plan: Plan, route: Route) -> TopicKeeper:
+def _keeper(plan: Plan, route: Route, in_circles: CarriedSettings | None = None) -> TopicKeeper:
     clients = {
         name: ClientConfig.from_options(options.parse({"kafka.client.id": route.name, **given}, "source"))
         for name, given in route.clients.items()
@@ -171,6 +173,7 @@ def _keeper(plan: Plan, route: Route) -> TopicKeeper:
         refresh_topics_s=plan.refresh_topics_s,
         refresh_settings_s=plan.refresh_settings_s,
         optional=[name for name, target in by_name.items() if target.policy == "discard"],
+        in_circles=in_circles,
     )
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from kafkasource import options
 from kafkasource.errors import OptionError
 from kafkasource.mirror.circles import Stop, decide
-from kafkasource.mirror.flow import Flow, pattern_of
+from kafkasource.mirror.flow import SAME_NAME, Flow, pattern_of
 from kafkasource.options.java_regex import compile_java
 
 CLUSTER_HEADER = "mirror.cluster"  # the cluster where a record was read; one header for each flow that copied it
@@ -139,6 +139,8 @@ class Route:
     checkpoint: str | None
     # By cluster, the source included: the options to reach it.
     clients: Mapping[str, Mapping[str, str]] = field(repr=False)
+    # By source and target: the topics whose settings a flow of the plan carries on under the same name.
+    same_names: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -146,6 +148,19 @@ class Route:
 
     def takes(self, flow: Flow, topic: str) -> bool:
         return compile_java(self.patterns[flow.target]).search(topic) is not None
+
+    def comes_back(self, flow: Flow, topic: str) -> bool:
+        """Do flows carry the settings of this topic back, after `flow`, to the topic itself?"""
+        if (flow.source, flow.target) not in self.same_names:
+            return False
+        reached, ahead = {flow.target}, [flow.target]
+        while ahead:
+            here = ahead.pop()
+            for (source, target), pattern in self.same_names.items():
+                if source == here and target not in reached and compile_java(pattern).search(topic) is not None:
+                    reached.add(target)
+                    ahead.append(target)
+        return flow.source in reached
 
 
 def offset_map_topic(source: str) -> str:
@@ -156,6 +171,11 @@ def offset_map_topic(source: str) -> str:
 def routes(plan: Plan) -> list[Route]:
     """One route for each cluster that the mirror reads. Raises OptionError."""
     found = []
+    same_names = {
+        (flow.source, flow.target): plan.pattern(flow)
+        for flow in plan.flows
+        if flow.sync_settings and flow.template == SAME_NAME
+    }
     for source in dict.fromkeys(flow.source for flow in plan.flows):
         flows = tuple(flow for flow in plan.flows if flow.source == source)
         patterns = {flow.target: plan.pattern(flow) for flow in flows}
@@ -173,6 +193,7 @@ def routes(plan: Plan) -> list[Route]:
                 added,
                 None if plan.checkpoint is None else f"{plan.checkpoint.rstrip('/')}/{source}",
                 {name: _of_role(plan.clusters[name], "both") for name in (source, *patterns)},
+                same_names,
             )
         )
     return found

@@ -14,10 +14,11 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from kafkasource.client.caller import few
 from kafkasource.client.cluster import Cluster
@@ -33,6 +34,7 @@ from kafkasource.errors import (
     UnknownTopicOrPartition,
     UnsupportedApiVersion,
 )
+from kafkasource.mirror.carried_settings import CarriedSettings
 from kafkasource.mirror.flow import Flow
 from kafkasource.mirror.plan import Route, offset_map_topic
 from kafkasource.mirror.refused_settings import WillingTopics
@@ -77,9 +79,18 @@ class Known:
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-def steps(flow: Flow, topics: Iterable[str], here: Known, there: Known, before: Known | None = None) -> list[Step]:
+def steps(
+    flow: Flow,
+    topics: Iterable[str],
+    here: Known,
+    there: Known,
+    before: Known | None = None,
+    been_in: Mapping[str, Mapping[str, Collection[str]]] | None = None,
+) -> list[Step]:
     """The steps that make the target's topics like the source's `topics`. `before`: the source when this was last
-    done."""
+    done. `been_in`: the topics whose settings also come from the target to the source; by setting, the clusters that
+    its value was in. Of these topics only what is new at the source is carried, and never back."""
+    seen = before.settings if before else {}
     found: list[Step] = []
     for topic in sorted(topics):
         name = flow.template.replace("${topic}", topic)
@@ -93,9 +104,17 @@ def steps(flow: Flow, topics: Iterable[str], here: Known, there: Known, before: 
             found.append(Grow(name, here.partitions[topic]))
         has = there.settings.get(name)
         if flow.sync_settings and topic in here.settings and has is not None:  # None: it does not let us see them
-            gone = carried(flow, (before.settings if before else {}).get(topic, {})).keys() - wanted.keys()
+            old = seen.get(topic, {})
+            gone = carried(flow, old).keys() - wanted.keys()
             changes: dict[str, str | None] = {key: value for key, value in wanted.items() if has.get(key) != value}
             changes.update((key, None) for key in sorted(gone) if key in has)
+            if been_in is not None and topic in been_in:
+                came = been_in[topic]
+                changes = {
+                    key: value
+                    for key, value in changes.items()
+                    if old.get(key) != value and flow.target not in came.get(key, ())
+                }
             if changes:
                 found.append(Change(name, changes))
     return found
@@ -114,12 +133,20 @@ class _Kept:
     """One flow's topics at its target. For one thread at a time: the thread that looks, or the flow's own while it
     works."""
 
-    def __init__(self, flow: Flow, target: Topics) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        target: Topics,
+        comes_back: Callable[[str], bool] = lambda _: False,
+        in_circles: CarriedSettings | None = None,
+    ) -> None:
         self.flow = flow
         self.settings_due = float("-inf")
         self.before: Known | None = None  # the source's topics that the target had when this was last done
         self.work: Future[None] | None = None
         self._target = target
+        self._comes_back = comes_back
+        self._in_circles = in_circles or CarriedSettings()
         self._willing = WillingTopics(str(flow), flow.target, target)
         self._said: dict[str, str] = {}  # topic -> the target's error, which the log has already
         self._unseen: set[str] = set()  # topics whose settings the target does not show, which the log has already
@@ -139,12 +166,17 @@ class _Kept:
         names = {self._name(topic) for topic in topics if topic in here.settings}
         partitions = {topic.name: len(topic.partitions) for topic in found}
         there = Known(partitions, self._settings_there(names & partitions.keys()))
-        failing = self._carry_out_all(steps(flow, topics, here, there, self.before))
+        been_in = {
+            topic: self._in_circles.been_in(flow.source, topic, here.settings[topic])
+            for topic in topics
+            if topic in here.settings and self._comes_back(topic)
+        }
+        failing = self._carry_out_all(steps(flow, topics, here, there, self.before, been_in), been_in)
         done = [topic for topic in topics if self._name(topic) not in failing]
         if first and failing and not done:
             raise next(iter(failing.values()))
         old = self.before.settings if self.before else {}
-        kept = {topic: old[topic] for topic in done if topic in old}
+        kept = {topic: old[topic] for topic in topics if topic in old}
         new = {topic: here.settings[topic] for topic in done if topic in here.settings}
         self.before = Known({topic: here.partitions[topic] for topic in done}, {**kept, **new})
 
@@ -169,12 +201,17 @@ class _Kept:
         made = self.before.partitions
         return [topic for topic in topics if topic not in made or topic in here.settings or self._name(topic) in there]
 
-    def _carry_out_all(self, todo: Iterable[Step]) -> dict[str, KafkaSourceError]:
+    def _carry_out_all(
+        self, todo: Iterable[Step], been_in: Mapping[str, Mapping[str, frozenset[str]]]
+    ) -> dict[str, KafkaSourceError]:
         """The topics that the target refuses, with its errors. Raises if two in a row get no answer."""
         failing: dict[str, KafkaSourceError] = {}
         unanswered = False
         for step in todo:
             log.info("flow %s: %s", self.flow, step)
+            if step.topic in been_in and not isinstance(step, Grow):  # at both ends the topic has one name
+                flow = self.flow
+                self._in_circles.put(flow.target, step.topic, step.settings, flow.source, been_in[step.topic])
             try:
                 self._carry_out(step)
                 unanswered = False
@@ -216,13 +253,18 @@ class TopicKeeper:
         refresh_topics_s: float,
         refresh_settings_s: float,
         optional: Iterable[str] = (),
+        in_circles: CarriedSettings | None = None,
         open_cluster: Callable[[ClientConfig], Cluster] = Cluster,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clients` by cluster. `optional`: targets without which the mirror works if it cannot reach them."""
+        """`clients` by cluster. `optional`: targets without which the mirror works if it cannot reach them.
+        `in_circles`: one for all routes of a mirror."""
         self._route = route
         self._clusters: dict[str, Cluster] = {name: open_cluster(config) for name, config in clients.items()}
-        self._kept = [_Kept(flow, self._clusters[flow.target].topics) for flow in route.flows]
+        self._kept = [
+            _Kept(flow, self._clusters[flow.target].topics, partial(route.comes_back, flow), in_circles)
+            for flow in route.flows
+        ]
         self._topics_s, self._settings_s = refresh_topics_s, refresh_settings_s
         self._optional = set(optional)
         self._clock = clock

@@ -17,6 +17,7 @@ from kafkasource.errors import (
     UnsupportedApiVersion,
     error_for,
 )
+from kafkasource.mirror.carried_settings import CarriedSettings
 from kafkasource.mirror.flow import Flow
 from kafkasource.mirror.plan import Plan, routes
 from kafkasource.mirror.topics import Change, Create, Grow, Known, TopicKeeper, steps
@@ -116,6 +117,8 @@ class FakeCluster:
         self.partitions.update(totals)
 
     def change_settings(self, topic, changes, *, validate_only=False):
+        if topic in self.fault_of:
+            raise self.fault_of[topic]
         has = {**self.configs.get(topic, {}), **changes}
         if not self.valid({key: value for key, value in has.items() if value is not None}):
             raise InvalidConfig(40, f"IncrementalAlterConfigs {topic!r}")
@@ -142,6 +145,10 @@ class Clock:
 def keeper(flows, clusters, **more):
     plan = Plan({name: {"kafka.bootstrap.servers": "h:1"} for name in clusters}, flows, "/ck")
     (route,) = routes(plan)
+    return keeper_of(route, clusters, **more)
+
+
+def keeper_of(route, clusters, **more):
     return TopicKeeper(
         route, clusters, refresh_topics_s=5, refresh_settings_s=60, open_cluster=lambda cluster: cluster, **more
     )
@@ -263,6 +270,89 @@ def test_a_topic_that_is_deleted_while_the_mirror_looks_holds_up_no_other_at_eit
     assert b.partitions == {"lost": 1, "keep": 1}
     assert b.configs["keep"] == {"retention.ms": "5"}
     assert caplog.messages == []
+
+
+def circle(names, a):
+    """Clusters with one topic of one name, that each flow carries on to the next; and what looks at all, in order."""
+    clusters = {name: FakeCluster() for name in names} | {"A": a}
+    flows = tuple(Flow(source, target) for source, target in zip(names, names[1:] + names[0], strict=True))
+    plan = Plan({name: {"kafka.bootstrap.servers": "h:1"} for name in names}, flows, "/ck")
+    clock, in_circles = Clock(), CarriedSettings()
+    keepers = {
+        route.source: keeper_of(
+            route, {name: clusters[name] for name in route.clients}, clock=clock, in_circles=in_circles
+        )
+        for route in routes(plan)
+    }
+    for one in keepers.values():
+        one.look(first=True)
+
+    def look(sources):
+        clock.now += 61
+        for source in sources:
+            keepers[source].look()
+
+    return clusters, look
+
+
+@pytest.mark.parametrize("names", ["AB", "ABC"])  # in both directions; a ring
+def test_with_one_name_at_several_clusters_a_change_at_any_of_them_arrives_at_all(names):
+    clusters, look = circle(names, FakeCluster({"orders": 1}, {"orders": {"retention.ms": "1"}}))
+
+    def each_has(settings):
+        for _ in names:
+            look(names)
+        return [clusters[name].configs["orders"] for name in names] == [settings] * len(names)
+
+    assert each_has({"retention.ms": "1"})
+    for number, name in enumerate(names):
+        clusters[name].configs["orders"] = {"retention.ms": f"1{number}", "segment.ms": "7"}
+        assert each_has({"retention.ms": f"1{number}", "segment.ms": "7"})
+        del clusters[name].configs["orders"]["segment.ms"]
+        assert each_has({"retention.ms": f"1{number}"})
+
+
+@pytest.mark.parametrize("names", ["AB", "ABC"])
+def test_a_setting_on_its_way_round_does_not_undo_what_is_changed_behind_it(names):
+    for order in (names, names[::-1]):
+        for first in names:
+            clusters, look = circle(names, FakeCluster({"orders": 1}, {"orders": {"retention.ms": "1"}}))
+            look(order)
+            configs = clusters[first].configs
+            for value in ("2", "3", "2", "4"):
+                configs["orders"]["retention.ms"] = value
+                look(order)
+                assert configs["orders"] == {"retention.ms": value}
+            del configs["orders"]["retention.ms"]
+            for _ in names:
+                look(order)
+            assert [clusters[name].configs["orders"] for name in names] == [{}] * len(names)
+
+
+def test_a_change_that_a_target_could_not_take_is_carried_later_in_both_directions():
+    a = FakeCluster({"orders": 1}, {"orders": {"retention.ms": "1", "segment.ms": "7"}})
+    clusters, look = circle("AB", a)
+    b = clusters["B"]
+    del a.configs["orders"]["segment.ms"]
+    b.fault_of["orders"] = BrokerError(44, "IncrementalAlterConfigs")
+    look("A")
+    b.fault_of.clear()
+    b.configs["orders"]["retention.ms"] = "2"  # in between
+    look("AB")
+    assert a.configs["orders"] == b.configs["orders"] == {"retention.ms": "2"}
+
+
+def test_a_target_without_a_way_back_gets_the_settings_of_the_source_again():
+    a, b = FakeCluster({"orders": 1}, {"orders": {"retention.ms": "1"}}), FakeCluster({"users": 1})
+    flows = (Flow("A", "B", topics=("orders",)), Flow("B", "A", topics=("users",)))
+    plan = Plan({name: {"kafka.bootstrap.servers": "h:1"} for name in "AB"}, flows, "/ck")
+    clock = Clock()
+    ab = keeper_of(routes(plan)[0], {"A": a, "B": b}, clock=clock)
+    ab.look(first=True)
+    b.configs["orders"]["retention.ms"] = "2"
+    clock.now += 61
+    ab.look()
+    assert b.configs["orders"] == {"retention.ms": "1"}
 
 
 def test_without_sync_settings_nobody_is_asked_for_any():
