@@ -28,6 +28,7 @@ class PartitionLag:
     latest: int | None  # the end of the log, exclusive; None: not known, as there is no leader, or no such partition
     member: GroupMember | None = None  # the member that reads the partition now
     leaderless: bool = False  # the partition exists, and no broker can say where its log ends
+    earliest: int | None = None  # the start of the log, where nothing is committed
 
     @property
     def lag(self) -> int | None:
@@ -48,6 +49,11 @@ class PartitionLag:
     def ahead(self) -> bool:
         """Whether the next offset is beyond the log's end: the topic was created again, or the log was truncated."""
         return self.consumed is not None and self.latest is not None and self.consumed > self.latest
+
+    @property
+    def never_read(self) -> bool:
+        """Whether there are records, and nothing is committed: how far it is behind depends on where it starts."""
+        return self.consumed is None and self.latest is not None and self.latest > (self.earliest or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +177,19 @@ def places_of(
     members: Mapping[TopicPartition, GroupMember] | None = None,
 ) -> list[PartitionLag]:
     """How far these partitions are read, against the current ends of their logs. In order."""
+    from kafkasource.client.parts.offsets import EARLIEST
+
     ends = ends_of(cluster, consumed)
+    starts = cluster.offsets.list({tp: EARLIEST for tp, at in consumed.items() if at is None and ends.get(tp)})
     return [
-        PartitionLag(tp, at, ends.get(tp), (members or {}).get(tp), tp in ends and ends[tp] is None)
+        PartitionLag(
+            tp,
+            at,
+            ends.get(tp),
+            (members or {}).get(tp),
+            tp in ends and ends[tp] is None,
+            starts[tp].offset if tp in starts else None,
+        )
         for tp, at in sorted(consumed.items())
     ]
 

@@ -41,7 +41,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--fail-above",
         type=at_least(0),
         metavar="N",
-        help="exit with code 1 if the total lag is above N, or not known as a partition has no leader",
+        help="exit with code 1 if the total lag is above N, or a partition has no leader, has records and no committed "
+        "offset, or ends before its offset",
     )
     add_cluster(parser)
     add_json(parser)
@@ -72,6 +73,8 @@ def _lag(arguments: argparse.Namespace) -> int:
             f"the lag of {many(len(leaderless), 'partition')} is not known for want of a leader: "
             f"{', '.join(map(str, leaderless[:_MOST_NAMED]))}{', ...' if len(leaderless) > _MOST_NAMED else ''}"
         )
+    if any(place.never_read or place.ahead for each in found for place in each.places):
+        return 1  # the total lacks them, and says so: a partition that is stuck at its start, or made again
     return 1 if sum(each.lag for each in found) > arguments.fail_above else 0
 
 

@@ -70,6 +70,22 @@ def test_a_monitor_does_not_stay_green_where_a_partition_has_no_leader(lag, kafk
     assert lag(*within[:2])[0] == 0
 
 
+def test_a_monitor_does_not_stay_green_where_a_partition_with_records_has_no_offset(lag, checkpoint, monkeypatch):
+    checkpoint(0, f'{{"t":{{"0":{END},"1":{END}}}}}', done=False)  # of the JVM connector: it does not say its start
+    within = ("--checkpoint", checkpoint.location, "--fail-above", str(10 * END))
+    code, out, _ = lag(*within)
+    assert (code, "; 2 without a committed offset" in out.splitlines()[0]) == (1, True)
+    assert lag(*within[:2])[0] == 0
+    monkeypatch.setattr("fake_broker.LOG_START", END)  # the records have aged out: there are none to read
+    assert lag(*within)[0] == 0
+
+
+def test_a_monitor_does_not_stay_green_where_an_offset_is_beyond_the_end(lag, checkpoint):
+    checkpoint(0, f'{{"t":{{"0":{END},"1":{END + 1}}}}}')
+    code, out, _ = lag("--checkpoint", checkpoint.location, "--fail-above", "0")
+    assert (code, "; 1 beyond the end of the log" in out.splitlines()[0]) == (1, True)
+
+
 def test_json_says_why_a_lag_is_not_known(lag, kafka, checkpoint):
     kafka.topics["t"].leaders[1] = -1
     checkpoint(0, '{"t":{"0":5,"1":5,"2":5}}')
