@@ -9,7 +9,6 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from kafkasource.admin.positions import position
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 # What JSON can be instead of a record; OverflowError and OSError come of numbers and times beyond all bounds.
 NO_RECORD = (ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError, OSError)
 Row = dict[str, Any]  # by column
+_MOST_MS = ((1 << 63) - 1) // 1000  # in microseconds, the unit of the column, 64 bits
 
 
 def from_json(document: object) -> Row:
@@ -81,14 +81,16 @@ def _bytes(document: Row, name: str) -> bytes | None:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _timestamp(value: Any) -> datetime | None:
-    """Milliseconds since 1970, or a time as `positions` reads it."""
+def _timestamp(value: Any) -> int | None:
+    """Milliseconds since 1970, or a time as `positions` reads it: as microseconds, which no float has rounded."""
     if value is None:
         return None
     ms = value if isinstance(value, int) else getattr(position(value), "everywhere_ms", None)
     if ms is None:
         raise ValueError(f"timestamp {value!r} is neither a time nor milliseconds")
-    return datetime.fromtimestamp(ms / 1000, timezone.utc)
+    if abs(ms) > _MOST_MS:
+        raise ValueError(f"timestamp {ms} is beyond {_MOST_MS} ms, the last that a column of timestamps holds")
+    return int(ms) * 1000
 
 
 def as_batch(rows: list[Row], types: Mapping[str, pa.DataType] | None = None) -> pa.RecordBatch:

@@ -17,7 +17,7 @@ import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 from kafkasource.client.parts.offsets import EARLIEST, LATEST
 from kafkasource.source.plan.offset_reader import OffsetReader
@@ -28,6 +28,7 @@ from kafkasource.types import TopicPartition
 PLACES = "earliest, latest, an offset (1500), a time (2026-11-21T22:30, UTC), or how long ago (15m, 2h, 7d)"
 
 _WORDS = {"earliest": EARLIEST, "beginning": EARLIEST, "start": EARLIEST, "latest": LATEST, "end": LATEST}
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _AGO_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -58,7 +59,7 @@ def _milliseconds(text: str, now_ms: float | None) -> int:
         raise argparse.ArgumentTypeError(f"{said!r} is none of {PLACES}") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=timezone.utc)
-    return max(0, round(moment.timestamp() * 1000))
+    return max(0, (moment - _EPOCH + timedelta(microseconds=500)) // timedelta(milliseconds=1))  # exact, as no float is
 
 
 @dataclass(frozen=True, slots=True)

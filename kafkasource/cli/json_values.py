@@ -1,8 +1,9 @@
 """Values of typed columns as JSON has them: `pykafka read --value-format`.
 
 Numbers, texts and booleans are JSON's. A timestamp is `2026-11-21T22:30:05.250000Z` (without the Z where it has no
-zone), a date `2026-11-21`, a decimal a text with all its digits, a duration the text `1.500000s`, bytes are base64, a
-map is an object, and a double that is no number is the text `NaN`, `Infinity` or `-Infinity`.
+zone), outside of the years 1 to 9999 its number of microseconds since 1970; a date is `2026-11-21`, a decimal a text
+with all its digits, a duration the text `1.500000s`, bytes are base64, a map is an object, and a double that is no
+number is the text `NaN`, `Infinity` or `-Infinity`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_YEARS_S = -62_135_596_800, 253_402_300_800  # the beginnings of the years 1 and 10000
+_IN_A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 encode = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -96,14 +100,24 @@ def _maps(column: pa.MapArray) -> list[object]:
 
 
 def moments(column: pa.Array) -> list[object]:
-    """Timestamps as text, to the unit of the column."""
+    """Timestamps as text, to the unit of the column; outside of the years 1 to 9999 the numbers themselves, as a text
+    has no more than four digits for the year."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     zone = "Z" if column.type.tz else ""
-    naive = column.cast(pa.int64()).cast(pa.timestamp(column.type.unit))
-    texts: list[object] = pc.strftime(naive, f"%Y-%m-%dT%H:%M:%S{zone}").to_pylist()
-    return texts
+    numbers = column.cast(pa.int64())
+    texts: list[object] = pc.strftime(
+        numbers.cast(pa.timestamp(column.type.unit)), f"%Y-%m-%dT%H:%M:%S{zone}"
+    ).to_pylist()
+    first, end = (year_s * _IN_A_SECOND[column.type.unit] for year_s in _YEARS_S)
+    beyond = pc.or_(pc.less(numbers, first), pc.greater_equal(numbers, end))
+    if not pc.any(beyond).as_py():
+        return texts
+    return [
+        number if outside else text
+        for text, number, outside in zip(texts, numbers.to_pylist(), beyond.to_pylist(), strict=True)
+    ]
 
 
 def _seconds(micros: int) -> str:

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from kafkasource.cli.json_columns import value_of
 from kafkasource.cli.json_values import as_bytes, encode, json_values
 
 INNER = pa.struct([pa.field("flag", pa.bool_()), pa.field("at", pa.timestamp("us", "UTC"))])
@@ -57,10 +58,22 @@ def test_a_double_that_is_no_number_is_a_text_as_json_has_none():
     assert json.loads(encode(values)) == values
 
 
-@pytest.mark.parametrize("microseconds", [2**62, -(2**62)])
-def test_a_moment_beyond_the_years_of_python_is_no_error(microseconds):
-    (text,) = json_values(pa.array([microseconds], pa.timestamp("us", "UTC")))
-    assert str(text).endswith("Z")
+# The first and the last microsecond of Python's years, and beyond.
+@pytest.mark.parametrize(
+    ("microseconds", "shown"),
+    [
+        (-62_135_596_800_000_000, "0001-01-01T00:00:00.000000Z"),
+        (-62_135_596_800_000_001, -62_135_596_800_000_001),
+        (253_402_300_799_999_999, "9999-12-31T23:59:59.999999Z"),
+        (253_402_300_800_000_000, 253_402_300_800_000_000),
+        (2**62, 2**62),
+        (-(2**62), -(2**62)),
+    ],
+)
+def test_a_moment_beyond_the_years_of_four_digits_is_its_number_and_taken_back(microseconds, shown):
+    kind = pa.timestamp("us", "UTC")
+    assert json_values(pa.array([microseconds, None, 0], kind)) == [shown, None, "1970-01-01T00:00:00.000000Z"]
+    assert pa.array([value_of(json.dumps(shown).encode(), kind)], kind).cast(pa.int64()).to_pylist() == [microseconds]
 
 
 def test_a_line_of_text_is_the_text_the_bytes_or_the_json():

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from kafkasource.admin.json_records import from_json
+from kafkasource.admin.json_records import as_batch, from_json
 from kafkasource.cli import formats
 from kafkasource.cli.template import Template, format_of
 from kafkasource.records.arrow.columns import ROW_SCHEMA_WITH_HEADERS
@@ -63,8 +63,26 @@ def test_what_was_printed_as_json_is_written_back_as_it_was():
     back = [from_json(json.loads(line)) for line in written("json").splitlines()]
     assert [(row["key"], row["value"]) for row in back] == [(row["key"], row["value"]) for row in ROWS]
     assert [row["headers"] for row in back] == [row["headers"] or [] for row in ROWS]
-    assert {row["timestamp"] for row in back} == {WHEN}
+    assert as_batch(back).column("timestamp").to_pylist() == [WHEN] * len(ROWS)
     assert {row["partition"] for row in back} == {3}
+
+
+@pytest.mark.parametrize(
+    ("ms", "shown"),
+    [
+        (10_413_792_000_001, "2300-01-01T00:00:00.001Z"),  # a float of seconds is half a microsecond less
+        (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
+        (253_402_300_800_000, 253_402_300_800_000),
+        (1_795_300_000_000_000, 1_795_300_000_000_000),  # from a producer that takes microseconds
+        (9_223_372_036_854_775, 9_223_372_036_854_775),
+    ],
+)
+def test_a_far_time_is_printed_as_it_is_and_written_back_as_it_was(ms, shown):
+    at = pa.scalar(ms * 1000, pa.timestamp("us", "UTC"))
+    row = json.loads(written("json", rows=[{**ROWS[0], "timestamp": at}]))
+    assert row["timestamp"] == shown
+    (column,) = as_batch([from_json(row)]).select(["timestamp"]).columns
+    assert column.cast(pa.int64()).to_pylist() == [ms * 1000]
 
 
 def test_hex_shows_place_length_bytes_and_what_can_be_read():
