@@ -3,7 +3,7 @@ meaning here.
 
     clusters = A, B
     A.security.protocol = SASL_SSL           security.protocol, ssl.*, sasl.*: of all clusters without their own
-    A.bootstrap.servers = a1:9092            A.consumer.fetch.min.bytes, A.producer.acks, consumer.…, producer.…
+    A.bootstrap.servers = a1:9092            A.consumer.fetch.min.bytes, A.producer.acks, A.admin.…, consumer.…, …
     A->B.enabled = true                      a flow's key may stand without the flow, for all of them
     A->B.topics = orders.*, customers
 
@@ -13,7 +13,7 @@ A topic is called `A.orders` at the target unless the replication policy is Iden
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 
 from kafkasource import options, properties
@@ -21,6 +21,12 @@ from kafkasource.errors import OptionError
 from kafkasource.mirror.flow import LOCAL_SETTINGS, Flow
 from kafkasource.mirror.plan import Plan
 
+# Clients of MirrorMaker, their role here, and the roles whose options they take.
+_CLIENTS = (
+    ("consumer", "source", {"source"}),
+    ("producer", "sink", {"sink"}),
+    ("admin", "admin", {"source", "sink"}),
+)
 CHECKPOINT = "pykafka.checkpoint"  # our own key: MirrorMaker keeps its offsets in Kafka
 _MOST_REFRESH_S = 30.0  # tasks wait for a topic that is not made yet, for kafka.max.block.ms
 
@@ -84,12 +90,12 @@ class _Reading:
         names = _list(self._take("clusters") or "")
         if not names:
             raise OptionError("clusters = names no cluster: list their names, as clusters = A, B")
-        clusters = {name: self._cluster(name) for name in names}
+        clusters, for_role = self._clusters(names)
         pairs = [(source, target) for source in names for target in names if source != target]
         enabled = [pair for pair in pairs if self._of_flow(pair, "enabled", "false").lower() == "true"]
         if not enabled:
             raise OptionError("no flow is enabled: enable one with A->B.enabled = true")
-        flows = tuple(self._flow(pair, clusters[pair[1]]) for pair in enabled)
+        flows = tuple(self._flow(pair, clusters[pair[1]] | for_role.get((pair[1], "sink"), {})) for pair in enabled)
         exactly_once = [self._take(f"{name}.exactly.once.source.support") for name in names]
         exactly_once.append(self._take("exactly.once.source.support"))
         plan = Plan(
@@ -99,30 +105,39 @@ class _Reading:
             exactly_once="enabled" in exactly_once,
             refresh_topics_s=self._interval(enabled, "refresh.topics.interval.seconds", Plan.refresh_topics_s),
             refresh_settings_s=self._interval(enabled, "sync.topic.configs.interval.seconds", Plan.refresh_settings_s),
-            warnings=(),
+            for_role=for_role,
         )
         self._say_what_is_left(names)
         return replace(plan, warnings=tuple(self._warnings))
 
     # Clusters.
 
-    def _cluster(self, name: str) -> dict[str, str]:
-        """Options of both roles, the most general first, so that more specific ones override them."""
+    def _clusters(
+        self, names: Iterable[str]
+    ) -> tuple[dict[str, dict[str, str]], dict[tuple[str, str], dict[str, str]]]:
+        """Options of each cluster, and those that only its consumers, producers or admin clients have, by role."""
+        clusters, for_role = {}, {}
+        for name in names:
+            own = clusters[name] = self._options(("", f"{name}."))
+            for client, role, used_by in _CLIENTS:
+                found = self._options(("", f"{client}.", f"{name}.", f"{name}.{client}."), used_by)
+                of_client = {option: text for option, text in found.items() if own.get(option) != text}
+                alone = {option for option in of_client if set(options.BY_NAME[option].used_by) == used_by == {role}}
+                own.update({option: of_client[option] for option in alone})
+                for_role[name, role] = {option: text for option, text in of_client.items() if option not in alone}
+        return clusters, for_role
+
+    def _options(self, prefixes: Iterable[str], used_by: Set[str] = frozenset()) -> dict[str, str]:
+        """Options that these roles, and perhaps others, have. From the most general prefix on, so that more specific
+        ones override it."""
         found: dict[str, str] = {}
-        for prefix, roles in (
-            ("", ("source", "sink")),  # only security: MirrorMaker's clients share it
-            ("consumer.", ("source",)),
-            ("producer.", ("sink",)),
-            (f"{name}.", ("source", "sink")),
-            (f"{name}.consumer.", ("source",)),
-            (f"{name}.producer.", ("sink",)),
-        ):
+        for prefix in prefixes:
             for key in [key for key in self._given if key.startswith(prefix)]:
                 option = options.BY_NAME.get(options.canonical("kafka." + key[len(prefix) :]))
                 if (
                     option is not None
-                    and (prefix or option.name in options.SECURITY_NAMES)
-                    and set(roles) & set(option.used_by)
+                    and (prefix or option.name in options.SECURITY_NAMES)  # MirrorMaker's clients share only these
+                    and used_by <= set(option.used_by)
                 ):
                     found[option.name] = self._given[key]
                     self._taken.add(key)

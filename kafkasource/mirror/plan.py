@@ -57,6 +57,8 @@ class Plan:
     refresh_topics_s: float = 5.0
     refresh_settings_s: float = 60.0
     warnings: tuple[str, ...] = ()
+    # By cluster and role (source, sink, admin): options that hold in place of the cluster's for this role alone.
+    for_role: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict, repr=False)
     _stops: Mapping[str, Stop] = field(init=False, repr=False, compare=False)  # by flow
 
     def __post_init__(self) -> None:
@@ -90,7 +92,8 @@ class Plan:
                 _check_pattern(flow, pattern)
 
     def _check_options(self) -> None:
-        for where in (self.read, self.write, *self.clusters.values(), *(flow.options for flow in self.flows)):
+        of_flows = (flow.options for flow in self.flows)
+        for where in (self.read, self.write, *self.clusters.values(), *self.for_role.values(), *of_flows):
             for key in where:
                 if options.canonical(key) in _OURS:
                     raise OptionError(
@@ -103,6 +106,20 @@ class Plan:
                 raise OptionError(f"cluster {name!r}: use only letters, digits, _ and - in the name of a cluster")
             if not any(options.canonical(key) == "kafka.bootstrap.servers" for key in self.clusters[name]):
                 raise OptionError(f"cluster {name!r}: set its kafka.bootstrap.servers")
+
+    def options_for(self, cluster: str, role: str) -> dict[str, str]:
+        """The options of the format for reading from the cluster (source) or writing to it (sink)."""
+        return {**_of_role(self.clusters[cluster], role), **_of_role(self.for_role.get((cluster, role), {}), role)}
+
+    def to_reach(self, cluster: str, role: str) -> dict[str, str]:
+        """The options to ask the cluster for its topics, and to change them. Where it has none for that, those of the
+        mirror's role there."""
+        several = (
+            self.for_role.get((cluster, role), {}),
+            self.clusters[cluster],
+            self.for_role.get((cluster, "admin"), {}),
+        )
+        return {name: text for each in several for name, text in _of_role(each, "both").items()}
 
     def stop(self, flow: Flow) -> Stop:
         """The records that the flow does not copy."""
@@ -192,7 +209,10 @@ def routes(plan: Plan) -> list[Route]:
                 _writing(plan, source, flows, patterns),
                 added,
                 None if plan.checkpoint is None else f"{plan.checkpoint.rstrip('/')}/{source}",
-                {name: _of_role(plan.clusters[name], "both") for name in (source, *patterns)},
+                {
+                    source: plan.to_reach(source, "source"),
+                    **{target: plan.to_reach(target, "sink") for target in patterns},
+                },
                 same_names,
             )
         )
@@ -202,7 +222,7 @@ def routes(plan: Plan) -> list[Route]:
 def _reading(plan: Plan, source: str, patterns: Iterable[str], added: Mapping[str, str]) -> dict[str, str]:
     distinct = list(dict.fromkeys(patterns))
     wanted = distinct[0] if len(distinct) == 1 else "|".join(f"(?:{pattern})" for pattern in distinct)
-    given = {**_of_role(plan.clusters[source], "source"), **_of_role(plan.read, "source")}
+    given = {**plan.options_for(source, "source"), **_of_role(plan.read, "source")}
     limited = {options.canonical(key) for key in given} & {"maxOffsetsPerTrigger", "maxBytesPerTrigger"}
     return {
         "startingOffsets": "earliest",
@@ -220,7 +240,7 @@ def _writing(plan: Plan, source: str, flows: Iterable[Flow], patterns: Mapping[s
     clusters: dict[str, dict[str, str]] = {}
     for flow in flows:
         clusters[flow.target] = {
-            **_of_role(plan.clusters[flow.target], "sink"),
+            **plan.options_for(flow.target, "sink"),
             **flow.options,
             "topic": flow.template,
             "onlyTopics": patterns[flow.target],

@@ -65,13 +65,58 @@ def test_mirror_makers_security_holds_for_all_clusters_but_those_with_their_own(
     source, west = plan.clusters["source"], plan.clusters["west"]
     assert (source["kafka.security.protocol"], west["kafka.security.protocol"]) == ("SASL_SSL", "SSL")
     assert source["kafka.sasl.jaas.config"].endswith('password="${env:PW}";')  # resolved where it connects
-    assert source["kafka.ssl.truststore.location"] == "/keys/reader.pem"
+    (route,) = job.check(plan)
+    assert route.read["kafka.ssl.truststore.location"] == "/keys/reader.pem"
     assert west["kafka.ssl.truststore.location"] == "/keys/ca.pem"
     assert {warning.partition(":")[0] for warning in plan.warnings} == {
         "config.providers",
         "config.providers.env.class",
     }
     assert all("need no provider" in warning for warning in plan.warnings)
+
+
+def test_mirror_maker_reads_as_the_consumer_writes_as_the_producer_and_makes_topics_as_the_admin():
+    """KIP-382: `{cluster}.consumer`, `.producer` and `.admin` override what all clients of the cluster have. Each may
+    have rights of its own: a reader's user may not write, a writer's not read."""
+
+    def jaas(user):
+        return f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{user}" password="p";'
+
+    def users(more):
+        text = f"""
+clusters = A, B
+A.bootstrap.servers = a:9092
+B.bootstrap.servers = b:9092
+A->B.enabled = true
+B->A.enabled = true
+pykafka.checkpoint = /ck
+security.protocol = SASL_PLAINTEXT
+sasl.mechanism = PLAIN
+B.sasl.jaas.config = {jaas("b")}
+A.consumer.sasl.jaas.config = {jaas("reader")}
+A.producer.sasl.jaas.config = {jaas("writer")}
+A.consumer.request.timeout.ms = 11111
+{more}"""
+        plan = mirror_maker.parse(text, "mm2.properties")
+        assert plan.warnings == ()
+        from_a, from_b = job.check(plan)
+        written = json.loads(from_b.write["clusters"])["A"]
+        assert from_a.read["kafka.request.timeout.ms"] == "11111"
+        assert "kafka.request.timeout.ms" not in written
+        name = "kafka.sasl.jaas.config"
+        clients = from_a.clients["A"], from_b.clients["A"]
+        found = [each.get(name, "").split('"')[1:2] for each in (from_a.read, written, *clients)]
+        assert from_b.read[name] == json.loads(from_a.write["clusters"])["B"][name] == jaas("b")
+        return [user for each in found for user in each]
+
+    assert users("") == [
+        "reader",
+        "writer",
+        "reader",
+        "writer",
+    ]  # the last two: for topics, at the source and the target
+    assert users(f"A.sasl.jaas.config = {jaas('all')}") == ["reader", "writer", "all", "all"]
+    assert users(f"A.admin.sasl.jaas.config = {jaas('admin')}") == ["reader", "writer", "admin", "admin"]
 
 
 @pytest.mark.parametrize(
