@@ -25,7 +25,7 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig, backoff_ms
 from kafkasource.client.parts.groups import check_unknown_topics_last
 from kafkasource.client.routing import GROUP
-from kafkasource.errors import ClientClosed, CommitFailed, DeadlineExceeded, RebalanceInProgress
+from kafkasource.errors import ClientClosed, CommitFailed, DeadlineExceeded, IllegalGeneration, RebalanceInProgress
 from kafkasource.group import requests
 from kafkasource.group.assignors import Assignor, assignors_named
 from kafkasource.group.condition import InterruptibleCondition
@@ -179,21 +179,34 @@ class GroupMember:
         if any(offset < 0 for offset in offsets.values()):
             raise ValueError(f"a negative offset to commit for group {self.group!r}")  # brokers would take it
         deadline_s = self._clock() + self._caller.config.default_api_timeout_ms / 1000
+        outdated = False
         while offsets:
-            identity = self._identity_to_commit(offsets, deadline_s)
+            identity = self._identity_to_commit(offsets, deadline_s, outdated)
             body, check = requests.commit_body(self.group, identity, offsets), check_unknown_topics_last
             try:
                 self._caller.coordinators.ask(GROUP, self.group, OFFSET_COMMIT, body, max_version=9, check=check)
                 return
             except COMMIT_ERRORS as error:
                 with self._changed.lock:
+                    late = isinstance(error, IllegalGeneration) and self._is_outdated(identity)
                     self._membership.commit_failed(identity, error, self._now_ms())
                     self._changed.notify_all()
                     between = not self._settles()
                 self._own_cluster.caller.wakeup()
-                if not isinstance(error, RebalanceInProgress) or not between or self._clock() >= deadline_s:
+                outdated = outdated or late
+                again = late or (isinstance(error, RebalanceInProgress) and between)
+                if not again or self._clock() >= deadline_s:
                     raise CommitFailed(f"group {self.group!r}: the coordinator refused the commit: {error}") from error
-                self._changed.wait_for(self._settles, LOOK_AGAIN_S)
+                self._changed.wait_for(self._settles, deadline_s - self._clock() if late else LOOK_AGAIN_S)
+
+    def _is_outdated(self, identity: Identity) -> bool:
+        """Has the member itself gone on, or does it go on now, to another generation than that of the commit?
+
+        Then its partitions may still be its own. Java's ConsumerCoordinator.OffsetCommitResponseHandler, too, takes
+        ILLEGAL_GENERATION for a rebalance in progress where the generation is no longer the one that was sent.
+        """
+        current = self._membership.identity
+        return current.member_id == identity.member_id and (current != identity or not self._settles())
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Leave the group, so that the others take over at once; a static member stays for its session."""
@@ -217,14 +230,20 @@ class GroupMember:
         if self._membership.state is State.CLOSED:
             raise ClientClosed(f"the member of group {self.group!r} is closed")
 
-    def _identity_to_commit(self, offsets: Mapping[TopicPartition, int], deadline_s: float) -> Identity:
+    def _identity_to_commit(
+        self, offsets: Mapping[TopicPartition, int], deadline_s: float, outdated: bool = False
+    ) -> Identity:
         """The identity for commits in the current generation. Between two generations the coordinator accepts no
-        commits."""
+        commits. `outdated`: the offsets are of partitions that the member had in a generation before."""
         membership = self._membership
         done = self._changed.wait_for(lambda: membership.state is not State.SYNCING, deadline_s - self._clock())
         with self._changed.lock:
             self._check_open()
-            foreign = sorted(offsets.keys() - membership.held) if membership.terms.must_poll else []
+            foreign: list[TopicPartition] = []
+            if membership.terms.must_poll:
+                foreign = sorted(offsets.keys() - membership.held)
+            elif outdated:
+                foreign = sorted(offsets.keys() - membership.owned)
             if foreign or membership.identity.generation_id < 0:
                 raise CommitFailed(
                     f"group {self.group!r}: {', '.join(map(str, foreign[:5])) or 'the generation'} does not belong "

@@ -137,6 +137,93 @@ def test_a_topic_that_was_just_deleted_does_not_hide_that_the_coordinator_gave_t
     assert len(kafka.asked(OFFSET_COMMIT)) == 1
 
 
+def commit_while(member, offsets, before=lambda: None, refused=lambda: None):
+    """A commit: `before` happens once its generation is chosen and it is under way, `refused` after it was."""
+    ask, todo = member._caller.coordinators.ask, [before]
+
+    def slow(*words, **more):
+        while todo:
+            todo.pop()()
+        try:
+            return ask(*words, **more)
+        except BrokerError:
+            refused()
+            raise
+
+    member._caller.coordinators.ask = slow
+    try:
+        member.commit(offsets)
+    finally:
+        member._caller.coordinators.ask = ask
+
+
+def test_a_commit_that_arrives_a_generation_late_is_made_in_the_new_one_if_the_partitions_are_still_held(join, kafka):
+    first = join(assignors=["cooperative-sticky"])
+    first.poll(WAIT_S)
+
+    def rebalance():
+        join(assignors=["cooperative-sticky"])
+        kafka.expect(lambda: first._membership.identity.generation_id == 2)
+
+    commit_while(first, dict.fromkeys(ALL, 7), rebalance)  # it has to give up two of them, but may commit until then
+    assert kafka.committed == {("g", "t", n): 7 for n in range(4)}
+    assert [each.body["generation_id_or_member_epoch"] for each in kafka.asked(OFFSET_COMMIT)] == [1, 2]
+    assert len(first.poll(WAIT_S).revoked) == 2
+
+
+def test_a_commit_while_the_answer_to_the_join_is_on_its_way_waits_for_it(join, kafka):
+    first = join(assignors=["cooperative-sticky"])
+    first.poll(WAIT_S)
+    joined, go = kafka._joined, threading.Event()
+
+    def held_back(group, member_id):
+        if member_id == first.member_id:
+            kafka.moved.wait_for(go.is_set, WAIT_S)
+        return joined(group, member_id)
+
+    def rebalance():
+        kafka._joined = held_back
+        join(assignors=["cooperative-sticky"])
+        kafka.expect(lambda: kafka.groups["g"].generation == 2)
+
+    def release():
+        with kafka.moved:
+            go.set()
+            kafka.moved.notify_all()
+
+    commit_while(first, dict.fromkeys(ALL, 7), rebalance, release)
+    assert kafka.committed == {("g", "t", n): 7 for n in range(4)}
+    assert [each.body["generation_id_or_member_epoch"] for each in kafka.asked(OFFSET_COMMIT)] == [1, 2]
+
+
+@pytest.mark.parametrize("polls", [True, False])
+def test_a_commit_that_arrives_late_fails_if_a_partition_is_another_members_by_then(join, kafka, polls):
+    settings = {"assignors": ["cooperative-sticky" if polls else "range"], "must_poll": polls}
+    first = join(**settings)
+    assert first.poll(WAIT_S).assigned == ALL
+
+    def rebalance():
+        second = join(**settings)
+        settle(first, second, shares=[2, 2])
+
+    with pytest.raises(CommitFailed, match="does not belong to this member"):
+        commit_while(first, dict.fromkeys(ALL, 7), rebalance)
+    assert kafka.committed == {}
+
+
+def test_a_commit_of_whom_the_group_went_on_without_fails(join, kafka):
+    member = join(heartbeat_interval_ms=10_000)
+    member.poll(WAIT_S)
+
+    def without():
+        kafka.groups["g"].generation += 1
+
+    with pytest.raises(CommitFailed, match="ILLEGAL_GENERATION"):
+        commit_while(member, {tps("t:0")[0]: 1}, without)
+    assert kafka.committed == {}
+    assert member.poll(WAIT_S).lost == ALL
+
+
 @pytest.mark.parametrize("api", [JOIN_GROUP, SYNC_GROUP, HEARTBEAT])
 @pytest.mark.parametrize("fault", [Error(14), Error(16), CLOSE], ids=["loading", "moved", "closed"])
 def test_what_passes_is_waited_off(join, kafka, api, fault):
