@@ -55,6 +55,7 @@ _OF_QUERIES = (
     "groupIdPrefix",
     "groupOwnership",
     "stopFile",
+    "failOnDeletedTopic",
     "trigger",
 )
 

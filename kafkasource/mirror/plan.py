@@ -226,6 +226,7 @@ def _reading(plan: Plan, source: str, patterns: Iterable[str], added: Mapping[st
     limited = {options.canonical(key) for key in given} & {"maxOffsetsPerTrigger", "maxBytesPerTrigger"}
     return {
         "startingOffsets": "earliest",
+        "failOnDeletedTopic": "false",  # the others' records are to be copied all the same
         **({} if limited else {"maxOffsetsPerTrigger": str(MOST_OFFSETS), "maxBytesPerTrigger": MOST_BYTES}),
         **({"kafka.isolation.level": "read_committed"} if plan.exactly_once else {}),
         **given,

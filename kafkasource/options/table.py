@@ -359,6 +359,16 @@ OPTIONS: tuple[Option, ...] = (
         "was deleted. `false`: it warns and continues.",
     ),
     Option(
+        "failOnDeletedTopic",
+        BOOLEAN,
+        True,
+        SOURCE,
+        "For streams with `subscribePattern`: whether a topic that was deleted counts among these losses. `false`: the "
+        "query warns and reads the other topics, whatever `failOnDataLoss` is. A topic that was created again before "
+        "the query missed it still counts, and so do records that expired.",
+        only=(Other("subscribePattern", mine=(False,), why="topics that are named must exist"),),
+    ),
+    Option(
         "maxOffsetsPerTrigger",
         INTEGER,
         None,

@@ -1,4 +1,4 @@
-"""The one place that obeys `failOnDataLoss`.
+"""The one place that obeys `failOnDataLoss` and `failOnDeletedTopic`.
 
 Code that finds records gone that it had to read describes them as a `Loss` and calls `report`: on the driver while it
 plans, in the tasks while they fetch. Nothing else in the source decides whether a gap is an error.
@@ -9,7 +9,7 @@ records to read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kafkasource.errors import DataLoss
@@ -43,15 +43,16 @@ class Loss:
     condition: str
     text: str
     action: str
+    deleted: bool = False  # a topic was deleted, certainly, and nothing else is wrong
 
 
-def report(losses: Iterable[Loss], *, fail_on_data_loss: bool) -> None:
-    """Raise `DataLoss` for all of them at once, or warn of each and return, as `failOnDataLoss` says."""
+def report(losses: Iterable[Loss], *, fail_on_data_loss: bool, fail_on_deleted_topic: bool = True) -> None:
+    """Raise `DataLoss` for all at once that may not be, as `failOnDataLoss` and `failOnDeletedTopic` say, or warn of
+    each and return."""
     found = list(losses)
-    if not found:
-        return
-    if fail_on_data_loss:
-        texts = " ".join(f"[KAFKA_DATA_LOSS.{loss.condition}] {loss.text}" for loss in found)
+    fatal = [each for each in found if fail_on_data_loss and (fail_on_deleted_topic or not each.deleted)]
+    if fatal:
+        texts = " ".join(f"[KAFKA_DATA_LOSS.{loss.condition}] {loss.text}" for loss in fatal)
         raise DataLoss(
             f"Some data may have been lost: it aged out, or a topic was deleted, before it was read. {texts}"
             " To warn and go on instead, set the option failOnDataLoss to false."
@@ -60,7 +61,7 @@ def report(losses: Iterable[Loss], *, fail_on_data_loss: bool) -> None:
         log.warning("Some data may have been lost. [KAFKA_DATA_LOSS.%s] %s %s", loss.condition, loss.text, loss.action)
 
 
-def describe(partitions: Iterable[TopicPartition]) -> str:
-    """`t-0, t-1`, sorted; a long list is cut and counted."""
-    names = [str(tp) for tp in sorted(partitions)]
+def describe(partitions: Iterable[TopicPartition], more: Mapping[TopicPartition, str] | None = None) -> str:
+    """`t-0, t-1`, sorted; a long list is cut and counted. `more` is said of each in brackets."""
+    names = [f"{tp} ({more[tp]})" if more else str(tp) for tp in sorted(partitions)]
     return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")

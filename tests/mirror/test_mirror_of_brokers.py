@@ -186,6 +186,27 @@ def test_a_topic_whose_records_have_no_timestamp_is_mirrored_as_it_is_and_the_mi
             assert [(row["value"], milliseconds(row)) for row in rows] == [(b"%d" % ms, ms) for ms in written]
 
 
+def test_a_topic_that_was_deleted_at_the_source_holds_up_no_other_and_one_that_was_made_again_does(
+    spark, brokers, prefix, tmp_path
+):
+    there = plan(brokers, tmp_path, f'[[flows]]\nfrom = "B"\nto = "C"\ntopics = "{prefix}-.*"')
+    stays, goes, again = (f"{prefix}-{name}" for name in ("stays", "goes", "again"))
+    with admin(brokers["B"]) as source:
+        source.topics.create([stays, goes, again])
+        for topic in (stays, goes, again):
+            write(brokers["B"], topic, ["1", "2"])
+        mirror_all(spark, there)
+        source.topics.delete([goes])
+        write(brokers["B"], stays, ["3"])
+        mirror_all(spark, there)
+        assert [row["value"] for row in records(brokers["C"], stays)] == [b"1", b"2", b"3"]
+        assert [row["value"] for row in records(brokers["C"], goes)] == [b"1", b"2"]
+        source.topics.delete([again])
+        source.topics.create([again])
+        with pytest.raises(job.MirrorFailed, match="TOPIC_RECREATED"):
+            mirror_all(spark, there)
+
+
 @pytest.mark.extended
 def test_a_topic_of_kafka_0_9_where_no_record_has_a_timestamp_is_mirrored_to_a_broker_of_today(
     spark, brokers, prefix, tmp_path

@@ -22,6 +22,18 @@ def test_a_tolerated_loss_is_a_warning_that_says_how_it_goes_on(caplog):
     assert GONE.action in caplog.text
 
 
+def test_a_deleted_topic_that_is_tolerated_is_a_warning_and_every_other_loss_an_error(caplog):
+    deleted = Loss(PARTITIONS_DELETED, "t-0 have been deleted.", "They are not read any more.", deleted=True)
+    with caplog.at_level(logging.WARNING, "kafkasource.source"):
+        report([deleted], fail_on_data_loss=True, fail_on_deleted_topic=False)
+    assert deleted.text in caplog.text
+    with pytest.raises(DataLoss, match="Partitions t-0") as caught:
+        report([deleted, GONE], fail_on_data_loss=True, fail_on_deleted_topic=False)
+    assert deleted.text not in str(caught.value).replace(GONE.text, "")
+    with pytest.raises(DataLoss):
+        report([deleted], fail_on_data_loss=True)
+
+
 def test_no_loss_is_no_error(caplog):
     report([], fail_on_data_loss=True)
     assert not caplog.records

@@ -35,6 +35,7 @@ class FetchSettings:
     most_fetch_bytes: int  # limit of one fetch, whatever the round trip
     rack: str | None  # as the user wrote it; `replicas.rack_of` resolves it in this process
     memory_budget_bytes: int | None = None  # budget of the task's worker; None: the worker finds it out
+    fail_on_deleted_topic: bool = True
     named_size: str | None = None  # the option, if any, with which the user has set how much may be in flight
 
     @property
@@ -59,6 +60,7 @@ class FetchSettings:
         return cls(
             columns=options["columns"],
             fail_on_data_loss=options["failOnDataLoss"],
+            fail_on_deleted_topic=options["failOnDeletedTopic"],
             poll_timeout_ms=options["kafkaConsumer.pollTimeoutMs"],
             max_partition_bytes=min(most, options["kafka.fetch.max.bytes"]),
             max_wait_ms=options["kafka.fetch.max.wait.ms"],

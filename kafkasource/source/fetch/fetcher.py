@@ -63,7 +63,8 @@ _NEWS_TRAVELS_S = 3.0  # a topic counts as gone after brokers have denied it for
 _RECORD_BYTES = 1024  # assumed size of a record of which nothing has been seen: a high guess
 _ANY_BYTES = 2**31 - 1  # no limit: the size in a request is an int32
 _LEAST_THROTTLED_BYTES = 16_384  # a fetch gets no smaller than this for the sake of a quota
-_IS_GONE = "the topic has been deleted, or recreated under its name"
+_IS_DELETED = "the topic has been deleted"
+_IS_GONE = f"{_IS_DELETED}, or recreated under its name"
 
 
 class Recovery(Enum):
@@ -325,7 +326,7 @@ class PartitionFetcher(Generic[Sent]):
         self._check_patience(self._told(error))
         log.info("fetch of %s at offset %d failed and is tried again: %s", self._tp, self.position, error)
         if self._news_has_travelled() and self._client.bounds() is None:
-            self._skip_to(self._range.end_offset, _IS_GONE)
+            self._skip_what_is_gone()
             return
         self._client.refresh_leader()
         self._back_off()
@@ -370,7 +371,7 @@ class PartitionFetcher(Generic[Sent]):
         end = self._range.end_offset
         bounds = self._client.bounds()
         if bounds is None:
-            self._skip_to(end, _IS_GONE)
+            self._skip_what_is_gone()
         elif self.position < bounds.start and self._is_at_earliest:
             self.position = min(bounds.start, end)  # the user did not ask for records that aged out
             self.restart_patience()
@@ -401,13 +402,25 @@ class PartitionFetcher(Generic[Sent]):
         )
         self._range = replace(self._range, end_offset=end)
 
-    def _skip_to(self, resume: int, reason: str) -> None:
-        self._report_gone(self.position, resume, reason)
+    def _skip_to(self, resume: int, reason: str, *, deleted: bool = False) -> None:
+        self._report_gone(self.position, resume, reason, deleted=deleted)
         self.position = resume
         self.restart_patience()
 
+    def _skip_what_is_gone(self) -> None:
+        if self._client.is_deleted:
+            self._skip_to(self._range.end_offset, _IS_DELETED, deleted=True)
+        else:
+            self._skip_to(self._range.end_offset, _IS_GONE)
+
     def _report_gone(
-        self, start: int, resume: int, reason: str, condition: str = loss.COULD_NOT_READ_OFFSET_RANGE
+        self,
+        start: int,
+        resume: int,
+        reason: str,
+        condition: str = loss.COULD_NOT_READ_OFFSET_RANGE,
+        *,
+        deleted: bool = False,
     ) -> None:
         """[start, resume) cannot be read any more: an error, unless that is tolerated."""
         loss.report(
@@ -416,8 +429,10 @@ class PartitionFetcher(Generic[Sent]):
                     condition,
                     f"Could not read records in offset [{start}, {resume}) for topic partition {self._tp}: {reason}.",
                     f"{resume - start} offsets are skipped; reading goes on at {resume}.",
+                    deleted,
                 )
             ],
             fail_on_data_loss=self._settings.fail_on_data_loss,
+            fail_on_deleted_topic=self._settings.fail_on_deleted_topic,
         )
         metrics.count("kafkasource_offsets_skipped_total", resume - start, self._tp.topic)

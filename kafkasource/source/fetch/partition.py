@@ -88,6 +88,10 @@ class PartitionClient(Protocol[Sent]):
     def bounds(self) -> LogBounds | None:
         """Ask what the log holds. None: the topic was deleted, or the name has another topic now."""
 
+    @property
+    def is_deleted(self) -> bool:
+        """After `bounds`: did no topic have the name?"""
+
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
@@ -243,3 +247,7 @@ class ClusterPartition:
         start = cluster.offsets.list({self._tp: EARLIEST}, self._isolation_level)[self._tp].offset
         end = cluster.offsets.list({self._tp: LATEST}, self._isolation_level)[self._tp].offset
         return LogBounds(start or 0, end or 0)
+
+    @property
+    def is_deleted(self) -> bool:
+        return self._cluster.metadata.topic(self._tp.topic) is None

@@ -26,6 +26,7 @@ class EndOffsets:
         self._freezes = False
         self.frozen: StreamOffset | None = None
         self.latest: StreamOffset | None = None  # as listed last, not lowered by `end`
+        self.ends_of_gone: Offsets = {}  # of partitions that the last listing lacks: their ends, as listed before
         self.last_stable: Offsets = {}  # as listed last, where they are below what the query has read
 
     def freeze(self) -> None:
@@ -59,6 +60,11 @@ class EndOffsets:
         topic_ids = reader.topic_ids(assigned)
         known = carried(begin, StreamOffset({}, topic_ids))
         ends = reader.latest(assigned, known=known)
+        before = self.latest.offsets if self.latest is not None else {}
+        gone = before.keys() - ends.offsets.keys()
+        if gone or self.ends_of_gone:
+            seen = {**self.ends_of_gone, **{tp: before[tp] for tp in gone}}
+            self.ends_of_gone = {tp: end for tp, end in seen.items() if tp in begin.offsets and tp not in ends.offsets}
         self.latest = listed = StreamOffset(ends.offsets, topic_ids, ends.leader_epochs)
         self.last_stable = ends.last_stable
         if self._freezes:

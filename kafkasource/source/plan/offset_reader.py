@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafkasource.client.caller import PROPAGATION_MS
@@ -197,6 +197,19 @@ class OffsetReader:
             if not recreated_topics(known, StreamOffset({}, found)):
                 break
         return found
+
+    def deleted(self, topics: Collection[str], known: StreamOffset) -> set[str]:
+        """Those that certainly were deleted: no broker knows them for as long as news travels, or the name has another
+        id than the `known` one. Asked for by name, brokers refuse a topic that this client may not see."""
+        try:
+            described = self._asking(lambda: self._cluster.topics.describe(sorted(topics)))
+        except AuthorizationFailed:
+            if len(topics) < 2:
+                return set()
+            return {name for topic in topics for name in self.deleted([topic], known)}
+        ids = {name: topic.topic_id for name, topic in described.items() if topic is not None and topic.topic_id}
+        again = recreated_topics(known, StreamOffset({}, ids))
+        return again | {name for name, topic in described.items() if topic is None}
 
     # Offsets. A partition that was deleted meanwhile is missing in the answer, not an error.
 

@@ -87,14 +87,29 @@ def questions(begin: StreamOffset, until: StreamOffset) -> Questions:
     return Questions(earliest=end.keys() - start.keys(), epochs=epochs)
 
 
+def unseen_topics(begin: StreamOffset, until: StreamOffset, there: Collection[TopicPartition]) -> set[str]:
+    """Topics of which `until` has no partition any more, or none of the new ones is among those `there`."""
+    after = {tp.topic for tp in until.offsets}
+    lost = {tp.topic for tp in begin.offsets if tp.topic not in after}
+    new = until.offsets.keys() - begin.offsets.keys()
+    return lost | ({tp.topic for tp in new if tp not in there} - {tp.topic for tp in there})
+
+
 def plan(
-    begin: StreamOffset, until: StreamOffset, earliest: PartitionOffsets, epoch_ends: PartitionOffsets | None = None
+    begin: StreamOffset,
+    until: StreamOffset,
+    earliest: PartitionOffsets,
+    epoch_ends: PartitionOffsets | None = None,
+    deleted: Collection[str] = (),
+    seen_ends: PartitionOffsets | None = None,
 ) -> ReadPlan:
     """The ranges between the two offsets of a micro-batch, both as checkpointed, with the answers to `questions`.
 
     A partition that `begin` does not have is read from its earliest offset, whatever `startingOffsets` said, because it
     did not exist when the query started. If it begins above 0, it has lost records already; if it has no answer, it was
     deleted again. The same holds for partitions of a recreated topic. A truncated log is read from its cut.
+
+    `deleted`: topics that certainly do not exist any more. `seen_ends`: ends of logs before they were gone.
     """
     recreated = recreated_topics(begin, until)
     start, end = carried(begin, until), until.offsets
@@ -102,8 +117,8 @@ def plan(
     cut = {tp: offset for tp, offset in (epoch_ends or {}).items() if tp in start and offset < start[tp]}
     losses = [
         *_recreated(recreated, begin, until),
-        *_new(new, earliest, recreated),
-        *_deleted(start.keys() - end.keys()),
+        *_new(new, earliest, recreated, deleted),
+        *_gone({tp: start[tp] for tp in start.keys() - end.keys()}, deleted, seen_ends or {}),
         *_truncated(cut, begin, until),
     ]
     ranges: list[OffsetRange] = []
@@ -136,13 +151,19 @@ def _recreated(topics: Collection[str], begin: StreamOffset, until: StreamOffset
         )
 
 
-def _new(new: Collection[TopicPartition], earliest: PartitionOffsets, recreated: Collection[str]) -> Iterator[Loss]:
-    gone = [tp for tp in new if tp not in earliest]
-    if gone:
+def _new(
+    new: Collection[TopicPartition],
+    earliest: PartitionOffsets,
+    recreated: Collection[str],
+    deleted: Collection[str],
+) -> Iterator[Loss]:
+    for certain, gone in _divided([tp for tp in new if tp not in earliest], deleted):
         yield Loss(
             loss.INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS,
-            f"Cannot find initial offsets for partitions {loss.describe(gone)}. They may have been deleted.",
+            f"Cannot find initial offsets for partitions {loss.describe(gone)}."
+            f" They {'have' if certain else 'may have'} been deleted.",
             "They are skipped.",
+            certain,
         )
     for tp in sorted(new):
         if earliest.get(tp, 0) != 0 and tp.topic not in recreated:
@@ -153,13 +174,42 @@ def _new(new: Collection[TopicPartition], earliest: PartitionOffsets, recreated:
             )
 
 
-def _deleted(partitions: Collection[TopicPartition]) -> Iterator[Loss]:
-    if partitions:
-        yield Loss(
-            loss.PARTITIONS_DELETED,
-            f"Partitions {loss.describe(partitions)} have been deleted. {loss.UNSEEN}.",
-            "They are not read any more.",
-        )
+def _divided(
+    partitions: Collection[TopicPartition], deleted: Collection[str]
+) -> Iterator[tuple[bool, list[TopicPartition]]]:
+    """Those of topics that are certainly deleted, and the others, where there are any."""
+    for certain in (True, False):
+        found = [tp for tp in partitions if (tp.topic in deleted) is certain]
+        if found:
+            yield certain, found
+
+
+def _gone(read: PartitionOffsets, deleted: Collection[str], seen_ends: PartitionOffsets) -> Iterator[Loss]:
+    """`read`: up to where these partitions were."""
+    for certain, partitions in _divided(read.keys(), deleted):
+        names = loss.describe(partitions)
+        if certain:
+            text = f"Partitions {names} have been deleted with their topics. {_unread(partitions, read, seen_ends)}"
+        else:
+            text = f"Partitions {names} have been deleted. {loss.UNSEEN}."
+        yield Loss(loss.PARTITIONS_DELETED, text, "They are not read any more.", certain)
+
+
+def _unread(partitions: Collection[TopicPartition], read: PartitionOffsets, seen_ends: PartitionOffsets) -> str:
+    missing = {
+        tp: f"{seen_ends[tp] - read[tp]} offsets from {read[tp]} on"
+        for tp in partitions
+        if seen_ends.get(tp, read[tp]) > read[tp]
+    }
+    unknown = {tp: f"up to offset {read[tp]}" for tp in partitions if tp not in seen_ends}
+    parts = []
+    if missing:
+        parts.append(f"Not read of them: {loss.describe(missing, missing)}.")
+    elif len(unknown) < len(partitions):
+        parts.append("What was seen of them had been read.")
+    if unknown:
+        parts.append(f"Read, and not known whether there was more: {loss.describe(unknown, unknown)}.")
+    return " ".join(parts)
 
 
 def _truncated(cut: PartitionOffsets, begin: StreamOffset, until: StreamOffset) -> Iterator[Loss]:
@@ -182,11 +232,14 @@ def _changed(tp: TopicPartition, before: int, now: int) -> Loss:
     )
 
 
-def check_available_now(end: PartitionOffsets, frozen: PartitionOffsets, latest: PartitionOffsets) -> None:
+def check_available_now(
+    end: PartitionOffsets, frozen: PartitionOffsets, latest: PartitionOffsets, deleted: Collection[str] = ()
+) -> None:
     """Raise KafkaSourceError unless a batch of Trigger.AvailableNow stays within the run's `frozen` end offsets.
 
     Partitions or records below the frozen end offsets may have vanished since the run began. That is an error whatever
     `failOnDataLoss` says, as in the JVM connector, whose conditions these are: the run would end too early, or never.
+    `deleted`: topics that the query may go on without.
     """
     if end.keys() != frozen.keys():
         raise _changed_during_run(
@@ -201,7 +254,7 @@ def check_available_now(end: PartitionOffsets, frozen: PartitionOffsets, latest:
             "the batch ends after the end offsets of the run (pre-fetched offset)",
             beyond,
         )
-    lost = end.keys() - latest.keys()
+    lost = {tp for tp in end.keys() - latest.keys() if tp.topic not in deleted}
     if lost:
         raise _changed_during_run(
             "LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW",
@@ -209,7 +262,7 @@ def check_available_now(end: PartitionOffsets, frozen: PartitionOffsets, latest:
             lost,
             f" {loss.UNSEEN}.",
         )
-    shrunk = [tp for tp in end if end[tp] > latest[tp]]
+    shrunk = [tp for tp in end if tp in latest and end[tp] > latest[tp]]
     if shrunk:
         raise _changed_during_run(
             "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_LATEST_WITH_TRIGGER_AVAILABLENOW",

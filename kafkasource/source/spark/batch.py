@@ -43,6 +43,7 @@ _OF_STREAMS = (
     "commitOffsets",
     "groupOwnership",
     "stopFile",
+    "failOnDeletedTopic",
     "trigger",
 )
 

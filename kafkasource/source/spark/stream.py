@@ -7,7 +7,7 @@ says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,15 @@ from kafkasource.source.plan.first_batch import FirstBatch
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import OffsetJson, PartitionOffsets, RecentOffsets, StreamOffset
 from kafkasource.source.plan.open_transactions import OpenTransactions
-from kafkasource.source.plan.planner import advanced, carried, check_available_now, plan, questions, recreated_topics
+from kafkasource.source.plan.planner import (
+    advanced,
+    carried,
+    check_available_now,
+    plan,
+    questions,
+    recreated_topics,
+    unseen_topics,
+)
 from kafkasource.source.plan.positions import check_start_before_end, ending_position, starting_position
 from kafkasource.source.plan.record_weights import RecordWeights
 from kafkasource.source.plan.subscription import parse_subscription
@@ -188,11 +196,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         reader = self._reader
         if self._end_offsets.frozen is not None:
-            latest = reader.latest(until.offsets, known=until.offsets)
-            check_available_now(until.offsets, self._end_offsets.frozen.offsets, latest.offsets)
+            latest = reader.latest(until.offsets, known=until.offsets).offsets
+            deleted = self._deleted({tp.topic for tp in until.offsets.keys() - latest.keys()}, until)
+            check_available_now(until.offsets, self._end_offsets.frozen.offsets, latest, deleted)
         asked = questions(begin, until)
-        planned = plan(begin, until, reader.earliest(asked.earliest), reader.epoch_ends(asked.epochs))
-        loss.report(planned.losses, fail_on_data_loss=self._options["failOnDataLoss"])
+        earliest = reader.earliest(asked.earliest)
+        planned = plan(
+            begin,
+            until,
+            earliest,
+            reader.epoch_ends(asked.epochs),
+            self._deleted(unseen_topics(begin, until, earliest), begin),
+            self._end_offsets.ends_of_gone,
+        )
+        loss.report(
+            planned.losses,
+            fail_on_data_loss=self._options["failOnDataLoss"],
+            fail_on_deleted_topic=self._options["failOnDeletedTopic"],
+        )
         return input_partitions(planned.ranges, self._options, least_size=LEAST_SIZE, weigh=self._weigh_ranges)
 
     def read(self, partition: KafkaInputPartition) -> Iterator[pa.RecordBatch]:
@@ -208,6 +229,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._forget()
 
     # Parts of them.
+
+    def _deleted(self, topics: Collection[str], known: StreamOffset) -> set[str]:
+        """Those that certainly were deleted, where that is no reason to stop."""
+        return set() if self._options["failOnDeletedTopic"] or not topics else self._reader.deleted(topics, known)
 
     def _finished(self, end: StreamOffset) -> None:
         """The micro-batch that ended here is done. For the last one before a pause, Spark shows that only with its next

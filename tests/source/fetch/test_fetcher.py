@@ -104,6 +104,8 @@ class Script:
         self.events.append("bounds")
         return self.log_bounds
 
+    is_deleted = True
+
 
 class Clock:
     def __init__(self):
@@ -339,6 +341,17 @@ def test_a_deleted_topic_is_a_loss_once_the_news_had_time_to_travel():
     with pytest.raises(DataLoss, match=r"Could not read records in offset \[0, 2\) .*deleted"):
         read(script, 0, 2)
     assert len(script.asked) > 3
+
+
+def test_a_deleted_topic_may_be_tolerated_alone(caplog):
+    """Not one that was made again under its name, and not records that aged out."""
+    script = Script(batch(0, 3), *[error_for(3)] * 20, bounds=None)
+    assert read(script, 0, 10, fail_on_deleted_topic=False) == [0, 1, 2]
+    assert "offset [3, 10) for topic partition t-0: the topic has been deleted." in caplog.text
+    for script in (Script(*[error_for(3)] * 20, bounds=None), Script(error_for(1), bounds=LogBounds(5, 9))):
+        script.is_deleted = False
+        with pytest.raises(DataLoss):
+            read(script, 0, 10, fail_on_deleted_topic=False)
 
 
 def test_tolerated_deletion_ends_the_range_behind_what_was_read(caplog):

@@ -66,6 +66,12 @@ def test_tolerated_a_recreated_topic_gives_no_rows(rig, caplog):
     assert "95 offsets are skipped" in caplog.text
 
 
+def test_where_a_deleted_topic_is_tolerated_one_that_was_made_again_is_a_loss(rig):
+    planned, rig.topic.topic_id = rig.topic.topic_id, uuid.uuid4()
+    with pytest.raises(DataLoss, match=r"offset \[5, 100\) for topic partition t-0: .*recreated"):
+        rig.read(5, 100, topic_id=planned, fail_on_deleted_topic=False)
+
+
 def test_a_topic_recreated_while_it_is_read_gives_none_of_its_new_rows(rig):
     batches = rig.batches(topic_id=rig.topic.topic_id, fail_on_data_loss=False)
     first = next(batches)
@@ -75,8 +81,9 @@ def test_a_topic_recreated_while_it_is_read_gives_none_of_its_new_rows(rig):
     assert 0 < len(rows) < 100
 
 
-def test_a_deleted_topic_ends_a_tolerant_read_behind_what_came(rig, caplog):
-    batches = rig.batches(topic_id=rig.topic.topic_id, fail_on_data_loss=False)
+@pytest.mark.parametrize("tolerated", ["fail_on_data_loss", "fail_on_deleted_topic"])
+def test_a_deleted_topic_ends_a_tolerant_read_behind_what_came(rig, caplog, tolerated):
+    batches = rig.batches(topic_id=rig.topic.topic_id, **{tolerated: False})
     first = next(batches)
     del rig.kafka.topics["t"]
     rows = offsets([first, *batches])

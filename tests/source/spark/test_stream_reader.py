@@ -9,7 +9,7 @@ from fake_cluster import FakeCluster
 
 from kafkasource import options
 from kafkasource.client.metadata import PartitionMetadata
-from kafkasource.errors import DataLoss, KafkaSourceError, OptionError, UnknownTopicOrPartition
+from kafkasource.errors import DataLoss, KafkaSourceError, OptionError, UnknownTopicOrPartition, error_for
 from kafkasource.source.plan.open_transactions import OpenTransactions
 from kafkasource.source.spark.stream import StreamReader
 from kafkasource.spark_api import ReadAllAvailable, ReadMaxRows
@@ -169,6 +169,86 @@ def test_a_new_partition_deleted_before_it_was_read_is_a_loss_not_a_crash(fail):
             stream.partitions(start, end)
     else:
         assert ranges(stream, start, end) == [r("t", 0, 0, 1)]
+
+
+def of_pattern(cluster, **given):
+    return reader(cluster, subscribePattern=".", failOnDeletedTopic="false", **given)
+
+
+def test_a_deleted_topic_is_said_and_the_others_are_read(caplog):
+    """Of t-0, 50 records from 100 on were never read; of t-1, all."""
+    cluster = FakeCluster(t=[(0, 150), (0, 7)], u=[(0, 5)])
+    stream = of_pattern(cluster, maxOffsetsPerTrigger="1000")
+    start = {"t": {"0": 100, "1": 7}, "u": {"0": 5}}
+    stream.latestOffset(start, ReadMaxRows(1000))
+    del cluster.logs["t"]
+    cluster.logs["u"] = [(0, 9)]
+    end = stream.latestOffset(start, ReadMaxRows(1000))
+    assert end == {"u": {"0": 9}}
+    caplog.clear()
+    assert ranges(stream, start, end) == [r("u", 0, 5, 9)]
+    (said,) = caplog.messages
+    assert "KAFKA_DATA_LOSS.PARTITIONS_DELETED" in said
+    assert "t-0, t-1 have been deleted" in said
+    assert "Not read of them: t-0 (50 offsets from 100 on)." in said
+
+
+def test_a_restart_behind_the_deletion_goes_on_and_says_how_far_it_had_read(caplog):
+    stream = of_pattern(FakeCluster(u=[(0, 9)]))
+    start, end = {"t": {"0": 100}, "u": {"0": 5}}, {"u": {"0": 9}}
+    assert ranges(stream, start, end) == [r("u", 0, 5, 9)]
+    assert "not known whether there was more: t-0 (up to offset 100)." in caplog.text
+
+
+def test_a_topic_that_was_deleted_before_anything_of_it_was_read_may_be_left_out():
+    stream = of_pattern(FakeCluster(u=[(0, 9)]))
+    assert ranges(stream, {"u": {"0": 5}}, {"u": {"0": 9}, "t": {"0": 4}}) == [r("u", 0, 5, 9)]
+
+
+def test_a_topic_that_was_made_again_before_the_query_missed_it_stops_the_query():
+    cluster = FakeCluster(t=[(0, 5)])
+    cluster.recreate("t", (0, 5))
+    stream = of_pattern(cluster)
+    start = stream.latestOffset({}, ReadAllAvailable())
+    cluster.recreate("t", (0, 9))
+    end = stream.latestOffset(start, ReadAllAvailable())
+    with pytest.raises(DataLoss, match="TOPIC_RECREATED"):
+        stream.partitions(start, end)
+
+
+def test_a_topic_that_was_made_again_after_the_query_missed_it_is_another_one():
+    cluster = FakeCluster(t=[(0, 5)], u=[(0, 5)])
+    cluster.recreate("t", (0, 5))
+    stream = of_pattern(cluster)
+    start = stream.latestOffset({}, ReadAllAvailable())
+    del cluster.logs["t"]
+    missed = stream.latestOffset(start, ReadAllAvailable())
+    cluster.recreate("t", (0, 3))
+    assert stream.partitions(start, missed) == []
+    (new,) = ranges(stream, missed, stream.latestOffset(missed, ReadAllAvailable()))
+    assert (str(new.topic_partition), new.start_offset, new.end_offset) == ("t-0", 0, 3)
+
+
+def test_a_topic_that_exists_and_that_the_list_lacks_stops_the_query():
+    """As where the right to see it was taken away: asked for it by name, the broker refuses."""
+    start, end = {"t": {"0": 5}, "u": {"0": 5}}, {"u": {"0": 5}}
+    refused = FakeCluster(u=[(0, 5)])
+    refused.topics.describe = lambda names, **_: (_ for _ in ()).throw(error_for(29, "topic 't'"))
+    for cluster in (FakeCluster(t=[(0, 5)], u=[(0, 5)]), refused):
+        with pytest.raises(DataLoss, match=r"PARTITIONS_DELETED.*t-0"):
+            of_pattern(cluster).partitions(start, end)
+
+
+def test_records_that_aged_out_stop_a_query_that_goes_on_without_deleted_topics():
+    stream = of_pattern(FakeCluster(t=[(0, 3)]), **{"fetchOffset.retryIntervalMs": "0"})
+    start = {"t": {"0": 8}}
+    with pytest.raises(DataLoss, match="offset was changed from 8 to 3"):
+        stream.partitions(start, stream.latestOffset(start, ReadAllAvailable()))
+
+
+def test_topics_that_are_named_must_exist_so_their_deletion_cannot_be_tolerated():
+    with pytest.raises(OptionError, match="'failOnDeletedTopic'=false needs 'subscribePattern'"):
+        reader(FakeCluster(t=[(0, 1)]), failOnDeletedTopic="false")
 
 
 def test_the_isolation_level_rules_where_logs_end():
