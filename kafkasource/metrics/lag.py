@@ -30,7 +30,8 @@ def lag(query: StreamingQuery) -> dict[TopicPartition, int]:
     `query`: a StreamingQuery, or one progress of it, as a StreamingQueryListener gets. It counts from the end of the
     last micro-batch to the ends of the logs as they were when Spark planned that batch. An idle query looks again with
     each trigger, and reports to Spark every ten seconds. Empty before the first progress, and for sources that are not
-    Kafka's (the JVM connector's are counted as well). Asks Spark, never a broker.
+    Kafka's (the JVM connector's are counted as well). Where several sources read a partition of one name, as from two
+    clusters, the one that is furthest behind counts. Asks Spark, never a broker.
     """
     last = getattr(query, "lastProgress", query)
     found = _in_progress(last)

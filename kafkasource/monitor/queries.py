@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from kafkasource.metrics.lag import ends_of_logs, lag, oldest_from_progress
+from kafkasource.metrics.lag import behind, ends_of_logs, offsets_of, oldest_from_progress
 from kafkasource.metrics.snapshot import Histogram, Key, Snapshot
 from kafkasource.metrics.table import METRICS
 from kafkasource.monitor.log_times import LogTimes
@@ -43,6 +43,10 @@ class QueryPartition:
     lag_seconds_at_least: float  # a lower bound, always known
 
 
+_Places: TypeAlias = dict[TopicPartition, QueryPartition]
+_Log: TypeAlias = tuple[int, TopicPartition]  # the number of the query's source, which may read another cluster
+
+
 @dataclass
 class Query:
     """One streaming query. A restart from its checkpoint is the same query."""
@@ -66,7 +70,7 @@ class Query:
     progress: Progress | None = None  # Spark's last
     durations: list[int] = field(default_factory=lambda: [0] * (len(METRICS[_DURATION].buckets) + 1))
     durations_s: float = 0.0
-    logs: dict[TopicPartition, LogTimes] = field(default_factory=dict)
+    logs: dict[_Log, LogTimes] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -186,7 +190,7 @@ class Queries:
         found = _places(progress, query.logs, _began_s(progress, now_s), now_s)
         if found or not query.places:  # a batch that a restart replays does not have the ends
             query.places = found
-            query.logs = {tp: query.logs[tp] for tp in found}
+            query.logs = {log: times for log, times in query.logs.items() if log[1] in found}
         query.history.append([now_s, query.lag, query.rows_come, query.rows_done, query.lag_seconds])
 
     def as_json(self) -> list[dict[str, object]]:
@@ -252,25 +256,24 @@ class Queries:
         return found
 
 
-def _places(
-    progress: Progress, logs: dict[TopicPartition, LogTimes], began_s: float, now_s: float
-) -> dict[TopicPartition, QueryPartition]:
-    """`began_s`: when the driver asked for the ends of the logs."""
-    latest: dict[TopicPartition, int] = {}
-    for source in progress.get("sources") or ():
-        for tp, offset in ends_of_logs(source).items():
-            latest[tp] = max(offset, latest.get(tp, 0))
-    oldest_ms = oldest_from_progress(progress)
-    places = {}
-    for tp, offsets in lag(progress).items():
-        log = logs.setdefault(tp, LogTimes())
-        log.seen(began_s, latest[tp])
-        next_offset = latest[tp] - offsets
-        if (tp, next_offset) in oldest_ms:
-            log.written(oldest_ms[tp, next_offset] / 1000, next_offset)
-        seconds = log.seconds_behind(next_offset, now_s)
-        at_least = log.at_least_behind(next_offset, now_s) if seconds is None else seconds
-        places[tp] = QueryPartition(next_offset, latest[tp], offsets, seconds, at_least)
+def _places(progress: Progress, logs: dict[_Log, LogTimes], began_s: float, now_s: float) -> _Places:
+    """`began_s`: when the driver asked for the ends of the logs. Of several sources that read a partition of one name,
+    as from two clusters, the one that is furthest behind."""
+    places: _Places = {}
+    for number, source in enumerate(progress.get("sources") or ()):
+        latest = ends_of_logs(source)
+        oldest_ms = oldest_from_progress({"sources": [source]})
+        for tp, offsets in behind(offsets_of(source["endOffset"]), latest).items():
+            log = logs.setdefault((number, tp), LogTimes())
+            log.seen(began_s, latest[tp])
+            next_offset = latest[tp] - offsets
+            if (tp, next_offset) in oldest_ms:
+                log.written(oldest_ms[tp, next_offset] / 1000, next_offset)
+            seconds = log.seconds_behind(next_offset, now_s)
+            at_least = log.at_least_behind(next_offset, now_s) if seconds is None else seconds
+            place = QueryPartition(next_offset, latest[tp], offsets, seconds, at_least)
+            if tp not in places or offsets > places[tp].lag:
+                places[tp] = place
     return places
 
 

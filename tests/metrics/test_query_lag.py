@@ -1,5 +1,6 @@
 """From Spark's progress to lag, by names that dashboards know."""
 
+import json
 import socket
 
 from spark_progress import progress
@@ -39,6 +40,20 @@ def test_lag_has_the_names_and_labels_of_kafka_lag_exporter():
     assert gauges["kafka_consumergroup_group_sum_lag", ("prod", "orders")] == 1410
     assert gauges["kafka_consumergroup_group_topic_sum_lag", ("prod", "orders", "t")] == 1410
     assert gauges["kafka_consumergroup_group_max_lag", ("prod", "orders", "true")] == 1400
+
+
+def test_of_two_sources_that_read_a_topic_of_one_name_the_one_that_is_further_behind_is_shown_whole():
+    """One cluster's t-0 ends at 1,000,000 and is read to its end; the other's ends at 250, and is read up to 50."""
+    told = progress(3, BEGAN, {0: 1_000_000}, {0: 1_000_000})
+    told["sources"] += progress(3, BEGAN, {0: 50}, {0: 250})["sources"]
+    queries = Queries("prod", clock=lambda: BEGAN + 1)
+    queries.progressed(told)
+    (shown,) = json.loads(json.dumps(queries.as_json()))
+    assert shown["lag"] == 200
+    assert [(each["offset"], each["latest"], each["lag"]) for each in shown["partitions"]] == [(50, 250, 200)]
+    gauges = queries.snapshot().gauges
+    assert gauges["kafka_consumergroup_group_offset", partition_labels(0)] == 50
+    assert gauges["kafka_partition_latest_offset", ("prod", "t", "0")] == 250
 
 
 def test_lag_in_seconds_is_since_the_log_ended_where_the_query_is():
