@@ -43,6 +43,7 @@ class Loss:
     condition: str
     text: str
     action: str
+    cause: str = "it aged out, or a topic was deleted, before it was read"
     deleted: bool = False  # a topic was deleted, certainly, and nothing else is wrong
 
 
@@ -53,8 +54,9 @@ def report(losses: Iterable[Loss], *, fail_on_data_loss: bool, fail_on_deleted_t
     fatal = [each for each in found if fail_on_data_loss and (fail_on_deleted_topic or not each.deleted)]
     if fatal:
         texts = " ".join(f"[KAFKA_DATA_LOSS.{loss.condition}] {loss.text}" for loss in fatal)
+        causes = "; ".join(dict.fromkeys(loss.cause for loss in fatal))
         raise DataLoss(
-            f"Some data may have been lost: it aged out, or a topic was deleted, before it was read. {texts}"
+            f"Some data may have been lost: {causes}. {texts}"
             " To warn and go on instead, set the option failOnDataLoss to false."
         )
     for loss in found:

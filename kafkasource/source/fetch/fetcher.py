@@ -429,7 +429,7 @@ class PartitionFetcher(Generic[Sent]):
                     condition,
                     f"Could not read records in offset [{start}, {resume}) for topic partition {self._tp}: {reason}.",
                     f"{resume - start} offsets are skipped; reading goes on at {resume}.",
-                    deleted,
+                    deleted=deleted,
                 )
             ],
             fail_on_data_loss=self._settings.fail_on_data_loss,

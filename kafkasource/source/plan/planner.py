@@ -14,6 +14,7 @@ from kafkasource.errors import KafkaSourceError
 from kafkasource.source import loss
 from kafkasource.source.loss import Loss
 from kafkasource.source.plan.offsets import Offsets, PartitionOffsets, StreamOffset
+from kafkasource.source.plan.subscription import Assign, SubscribePattern, Subscription
 from kafkasource.types import OffsetRange, TopicPartition
 
 
@@ -100,6 +101,8 @@ def plan(
     until: StreamOffset,
     earliest: PartitionOffsets,
     epoch_ends: PartitionOffsets | None = None,
+    *,
+    subscription: Subscription | None = None,
     deleted: Collection[str] = (),
     seen_ends: PartitionOffsets | None = None,
 ) -> ReadPlan:
@@ -109,7 +112,8 @@ def plan(
     did not exist when the query started. If it begins above 0, it has lost records already; if it has no answer, it was
     deleted again. The same holds for partitions of a recreated topic. A truncated log is read from its cut.
 
-    `deleted`: topics that certainly do not exist any more. `seen_ends`: ends of logs before they were gone.
+    `subscription`: what the query reads now, where `begin` may be the checkpoint of another query. `deleted`: topics
+    that certainly do not exist any more. `seen_ends`: ends of logs before they were gone.
     """
     recreated = recreated_topics(begin, until)
     start, end = carried(begin, until), until.offsets
@@ -118,7 +122,7 @@ def plan(
     losses = [
         *_recreated(recreated, begin, until),
         *_new(new, earliest, recreated, deleted),
-        *_gone({tp: start[tp] for tp in start.keys() - end.keys()}, deleted, seen_ends or {}),
+        *_absent({tp: start[tp] for tp in start.keys() - end.keys()}, subscription, deleted, seen_ends or {}),
         *_truncated(cut, begin, until),
     ]
     ranges: list[OffsetRange] = []
@@ -163,7 +167,7 @@ def _new(
             f"Cannot find initial offsets for partitions {loss.describe(gone)}."
             f" They {'have' if certain else 'may have'} been deleted.",
             "They are skipped.",
-            certain,
+            deleted=certain,
         )
     for tp in sorted(new):
         if earliest.get(tp, 0) != 0 and tp.topic not in recreated:
@@ -184,15 +188,30 @@ def _divided(
             yield certain, found
 
 
-def _gone(read: PartitionOffsets, deleted: Collection[str], seen_ends: PartitionOffsets) -> Iterator[Loss]:
-    """`read`: up to where these partitions were."""
-    for certain, partitions in _divided(read.keys(), deleted):
+def _absent(
+    read: PartitionOffsets, subscription: Subscription | None, deleted: Collection[str], seen_ends: PartitionOffsets
+) -> Iterator[Loss]:
+    """Of these, read up to there, some were deleted. The others exist, maybe: the query does not read them (any
+    more)."""
+    others = [tp for tp in read if subscription is not None and not subscription.covers(tp)]
+    unseen = f" {loss.UNSEEN}." if subscription is None or isinstance(subscription, SubscribePattern) else ""
+    for certain, partitions in _divided(read.keys() - frozenset(others), deleted):
         names = loss.describe(partitions)
         if certain:
             text = f"Partitions {names} have been deleted with their topics. {_unread(partitions, read, seen_ends)}"
         else:
-            text = f"Partitions {names} have been deleted. {loss.UNSEEN}."
-        yield Loss(loss.PARTITIONS_DELETED, text, "They are not read any more.", certain)
+            text = f"Partitions {names} have been deleted.{unseen}"
+        yield Loss(loss.PARTITIONS_DELETED, text, "They are not read any more.", deleted=certain)
+    if subscription is not None and others:
+        names = loss.describe(others)
+        add = names if isinstance(subscription, Assign) else ", ".join(sorted({tp.topic for tp in others})[:20])
+        yield Loss(
+            loss.PARTITIONS_DELETED,
+            f"The checkpoint is of a query that read {names}, and this one reads {subscription}: give it a"
+            f" checkpointLocation of its own, or let it read {add}, too (option {subscription.option!r}).",
+            "They are not read any more.",
+            cause="the query does not read all that its checkpoint has",
+        )
 
 
 def _unread(partitions: Collection[TopicPartition], read: PartitionOffsets, seen_ends: PartitionOffsets) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from kafkasource.errors import OptionError
 from kafkasource.options.java_regex import compile_java
@@ -18,6 +19,7 @@ class SubscribeTopics:
     """All partitions of these topics, also of internal ones. Every topic must exist."""
 
     topics: tuple[str, ...]
+    option: ClassVar[str] = "subscribe"
 
     def covers(self, tp: TopicPartition) -> bool:
         return tp.topic in self.topics
@@ -31,6 +33,7 @@ class SubscribePattern:
     """All partitions of the topics in whose name the Java regex is found, internal topics excluded. None need exist."""
 
     pattern: str
+    option: ClassVar[str] = "subscribePattern"
 
     def matches(self, topic: str) -> bool:
         return compile_java(self.pattern).search(topic) is not None
@@ -47,6 +50,7 @@ class Assign:
     """Exactly these partitions; those that do not exist are left out, with a warning."""
 
     partitions: tuple[TopicPartition, ...]
+    option: ClassVar[str] = "assign"
 
     @property
     def topics(self) -> tuple[str, ...]:

@@ -206,8 +206,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             until,
             earliest,
             reader.epoch_ends(asked.epochs),
-            self._deleted(unseen_topics(begin, until, earliest), begin),
-            self._end_offsets.ends_of_gone,
+            subscription=self._subscription,
+            deleted=self._deleted(unseen_topics(begin, until, earliest), begin),
+            seen_ends=self._end_offsets.ends_of_gone,
         )
         loss.report(
             planned.losses,

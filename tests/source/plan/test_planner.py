@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkasource.errors import KafkaSourceError
+from kafkasource.errors import DataLoss, KafkaSourceError
 from kafkasource.source import loss
 from kafkasource.source.plan.offsets import StreamOffset
 from kafkasource.source.plan.planner import advanced, check_available_now, plan, questions
+from kafkasource.source.plan.subscription import Assign, SubscribePattern, SubscribeTopics
 from kafkasource.types import OffsetRange
 from kafkasource.types import TopicPartition as TP
 
@@ -97,6 +98,40 @@ def test_every_partition_is_read_empty_or_reported(start, end, earliest, epoch_e
             assert tp not in read
             assert last == first or "PARTITION_OFFSET_CHANGED" in told or "LOG_TRUNCATED" in told
     assert ("PARTITIONS_DELETED" in told) == bool(not recreated and start.keys() - end.keys())
+
+
+ORDERS, BILLS = TP("orders", 0), TP("bills", 0)
+
+
+@pytest.mark.parametrize(
+    ("subscription", "reads"),
+    [
+        (SubscribeTopics(("bills",)), "Subscribe[bills]"),
+        (Assign((BILLS,)), "Assign[bills-0]"),
+        (SubscribePattern("^b"), "SubscribePattern[^b]"),
+    ],
+)
+def test_the_checkpoint_of_a_query_that_read_something_else_is_named_as_the_reason(subscription, reads):
+    (lost,) = plan(StreamOffset({ORDERS: 3}), StreamOffset({BILLS: 9}), {BILLS: 0}, subscription=subscription).losses
+    assert lost.condition == loss.PARTITIONS_DELETED
+    assert f"The checkpoint is of a query that read orders-0, and this one reads {reads}" in lost.text
+    assert "a checkpointLocation of its own" in lost.text
+    add = "orders-0" if isinstance(subscription, Assign) else "orders"
+    assert f"or let it read {add}, too (option {subscription.option!r})" in lost.text
+    with pytest.raises(DataLoss, match="does not read all that its checkpoint has") as error:
+        loss.report([lost], fail_on_data_loss=True)
+    for wrong in ("deleted,", "deleted.", "Describe"):
+        assert wrong not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("subscription", "hidden"),
+    [(SubscribeTopics(("t",)), False), (Assign((T0, T1)), False), (SubscribePattern("t"), True)],
+)
+def test_a_partition_that_the_query_reads_and_that_is_gone_was_deleted(subscription, hidden):
+    (lost,) = plan(StreamOffset({T0: 3, T1: 1}), StreamOffset({T1: 1}), {}, subscription=subscription).losses
+    assert "Partitions t-0 have been deleted." in lost.text
+    assert (loss.UNSEEN in lost.text) == hidden  # asked for by name, a broker refuses a hidden topic
 
 
 # What only identities show.

@@ -72,6 +72,15 @@ def test_a_new_query_reads_from_its_starting_offsets_to_the_end():
     assert ranges(stream, start, end) == [r("t", 0, 0, 5), r("t", 1, 2, 9)]
 
 
+def test_a_query_on_the_checkpoint_of_another_one_is_told_so():
+    cluster = FakeCluster(orders=[(0, 5)], bills=[(0, 7)])
+    other = reader(cluster, subscribe="orders")
+    checkpointed = wire(other.latestOffset(wire(other.initialOffset())))
+    stream = reader(cluster, subscribe="bills")
+    with pytest.raises(DataLoss, match=r"checkpoint is of a query that read orders-0.* reads Subscribe\[bills\]"):
+        stream.partitions(checkpointed, wire(stream.latestOffset(checkpointed)))
+
+
 def test_latest_is_the_default_start():
     cluster = FakeCluster(t=[(0, 5)])
     parsed = options.parse({"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t"}, "source")
