@@ -45,6 +45,7 @@ from kafkasource.errors import (
 )
 from kafkasource.protocol.apis import Api
 from kafkasource.protocol.schema import Body, Fields
+from kafkasource.spelling import many
 
 _MAX_IDLE_MS = 300_000.0
 """The default of `kafka.metadata.max.idle.ms`: who reads topics that come and go would ask for each for ever."""
@@ -237,10 +238,11 @@ class Caller:
                 said = error if _tells(error) >= _tells(said) else said
                 if again >= deadline:
                     waited = self.now_ms() - start
-                    if never_reached and self.network.bootstrap_errors:
+                    nothing_sent = isinstance(said, ConnectFailed) and self.network.unanswered()
+                    if never_reached and (nothing_sent or self.network.bootstrap_errors):
                         raise self._no_broker(waited) from None
                     raise DeadlineExceeded(
-                        f"{what}: not done within {round(waited)} ms and {failures} attempts (option"
+                        f"{what}: not done within {round(waited)} ms and {many(failures, 'attempt')} (option"
                         f" kafka.default.api.timeout.ms); the last error: {error}"
                         # The deadline cut this attempt short. What a broker did before says more than that.
                         + ("" if said is error else f"; before it: {said}")
@@ -255,8 +257,7 @@ class Caller:
         return backoff_ms(failures, first, self.config.retry_backoff_max_ms, self._random())
 
     def _no_broker(self, waited_ms: float) -> BootstrapFailed:
-        tried = tuple((address, str(error)) for address, error in sorted(self.network.bootstrap_errors.items()))
-        return BootstrapFailed(tried, round(waited_ms))
+        return BootstrapFailed(tuple(sorted(self.network.unanswered().items())), round(waited_ms))
 
     @contextmanager
     def _counting(self, in_vain: Counter[int]) -> Iterator[None]:

@@ -48,6 +48,7 @@ from kafkasource.protocol.apis import (
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_TOPICS,
+    DESCRIBE_GROUPS,
     FIND_COORDINATOR,
     INIT_PRODUCER_ID,
     LIST_OFFSETS,
@@ -477,6 +478,22 @@ def test_when_nobody_can_be_reached_each_server_is_named_with_its_reason(net):
     assert "kafka.bootstrap.servers" in text
     assert "kafka.default.api.timeout.ms" in text
     assert str(pickle.loads(pickle.dumps(raised.value))) == text
+
+
+def test_a_server_that_takes_the_connection_and_says_nothing_is_named_with_what_it_may_be(net, kafka):
+    kafka.fault(API_VERSIONS, *[SILENCE] * 100)
+    kafka.fault(DESCRIBE_GROUPS, *[SILENCE] * 100)  # what a broker from before ApiVersions would answer
+    with pytest.raises(BootstrapFailed) as raised:
+        net.cluster(default_api_timeout_ms=5000).topics.describe([])
+    assert (
+        "bootstrap:9092: connected, but no answer to ApiVersions: is it a port of Kafka's, or one that wants TLS?"
+    ) in str(raised.value)
+
+
+def test_a_call_says_how_often_it_was_tried_and_what_for(net, kafka):
+    kafka.fault(METADATA, *[SILENCE] * 100)
+    with pytest.raises(DeadlineExceeded, match=r"^the list of brokers: not done within 5000 ms and 1 attempt \("):
+        net.cluster(default_api_timeout_ms=5000).topics.describe([])
 
 
 def test_one_living_bootstrap_server_is_enough(net):

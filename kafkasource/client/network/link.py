@@ -37,7 +37,9 @@ _ANSWERED_NOTHING = (
 )
 _IN_USE = {State.READY, State.DRAINING}
 _ESTABLISHED = _IN_USE | {State.REAUTHENTICATING}
-_CONNECTED = _ESTABLISHED | {State.PROBING, State.NEGOTIATING, State.AUTHENTICATING}
+_UNKNOWN = {State.PROBING, State.NEGOTIATING}  # connected to what may not be a broker at all
+_CONNECTED = _ESTABLISHED | _UNKNOWN | {State.AUTHENTICATING}
+_UNDER_WAY = {State.RESOLVING, State.CONNECTING, State.AUTHENTICATING} | _UNKNOWN
 
 
 class Link:
@@ -86,6 +88,18 @@ class Link:
     def failures(self) -> int:
         """Attempts to connect that failed, with none succeeding since."""
         return self._backoff.failures
+
+    @property
+    def missing(self) -> str:
+        """What an attempt to connect that is under way waits for; empty where there is none. Any thread."""
+        state = self.state
+        if state not in _UNDER_WAY:
+            return ""
+        text = self._opening.missing(state)
+        if state not in _UNKNOWN:
+            return text
+        tls = "" if self._shared.config.security.encrypts else ", or one that wants TLS"
+        return f"connected, but {text}: is it a port of Kafka's{tls}?"
 
     @property
     def resolution(self) -> Resolution | None:

@@ -213,6 +213,15 @@ class NetworkClient:
             for node_id, server in self._bootstrap.items()
         )
 
+    def unanswered(self) -> dict[str, str]:
+        """By "host:port" why a bootstrap server cannot be used so far: its last error, or what the client waits for.
+
+        Any thread.
+        """
+        bootstrap = [link for link in list(self._links.values()) if link.node_id < 0]
+        waited_for = {link.address: text for link in bootstrap if (text := link.missing)}
+        return waited_for | {address: str(error) for address, error in self.bootstrap_errors.items()}
+
     def close(self) -> None:
         """Close all sockets; what is under way fails with ClientClosed (callbacks run). Idempotent."""
         if self._closed:

@@ -248,8 +248,12 @@ class Opening:
     # What went wrong.
 
     def late(self, state: State) -> Happened:
+        return self.failed(state, f"{self.missing(state)} in time (socket.connection.setup.timeout.ms)")
+
+    def missing(self, state: State) -> str:
+        """What the attempt that is under way waits for."""
         awaited = "" if self._login is None else f"{self._awaited} has not answered; "
-        return self.failed(state, f"{awaited}{_NOT_IN_TIME[state]} in time (socket.connection.setup.timeout.ms)")
+        return awaited + _NOT_IN_TIME[state]
 
     @property
     def _awaited(self) -> str:

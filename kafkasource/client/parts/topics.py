@@ -68,7 +68,8 @@ class Topics:
         """
         names = [*dict.fromkeys(topics)]
         patience = self._caller.now_ms() + propagation_ms
-        return self._caller.retrying(f"metadata of {few(names)}", lambda left: self._describe(names, patience, left))
+        what = f"metadata of {few(names)}" if names else "the list of brokers"
+        return self._caller.retrying(what, lambda left: self._describe(names, patience, left))
 
     def _describe(self, names: Sequence[str], patience_ms: float, left_ms: float) -> dict[str, TopicMetadata | None]:
         self._caller.ask_metadata([*names], left_ms)
