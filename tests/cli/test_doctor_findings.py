@@ -1,9 +1,12 @@
 """What `pykafka doctor` says of this machine, with other Pythons in Spark's place."""
 
+import contextlib
 import json
 import os
+import socket
 import stat
 import sys
+import threading
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -233,6 +236,51 @@ def test_a_certificate_is_warned_of_30_days_before_its_end(days, level):
     found = of_certificate("broker 1 TLS", "10.0.0.1:9093: ", certificate)
     assert (found.level, bool(found.remedy)) == (level, level != "ok")
     assert "'CN=b', issued by 'CN=ca'" in found.found
+
+
+@contextlib.contextmanager
+def other_service(does):
+    """The port of a server that does this with each connection, and then closes it."""
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as server:
+
+        def accept():
+            with contextlib.suppress(OSError):
+                while True:
+                    peer, _ = server.accept()
+                    threading.Thread(target=talk, args=(peer,), daemon=True).start()
+
+        def talk(peer):
+            with peer, contextlib.suppress(OSError):
+                does(peer)
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)  # ends the accept
+
+
+def silent(peer):
+    while peer.recv(1 << 16):  # until the client goes
+        pass
+
+
+def says_ssh(peer):
+    peer.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
+    silent(peer)
+
+
+@pytest.mark.parametrize("does", [silent, says_ssh, lambda peer: None], ids=["silent", "ssh", "closes"])
+def test_a_port_that_is_not_kafkas_fails_behind_tcp_and_no_broker_need_be_started(does, capsys, monkeypatch):
+    monkeypatch.setattr("kafkasource.cli.doctor.machine_findings", lambda job: [])
+    with other_service(does) as port:
+        code = main(["doctor", "--json", "-b", f"127.0.0.1:{port}", "-X", "default.api.timeout.ms=1000"])
+    found = [one for one in json.loads(capsys.readouterr().out) if one["what"].startswith(("bootstrap", "cluster"))]
+    assert [(one["level"], one["what"]) for one in found] == [
+        ("ok", "bootstrap TCP"),
+        ("FAILED", "bootstrap ApiVersions"),
+    ]
+    assert code == 1
+    assert f"127.0.0.1:{port}" in found[1]["found"]
+    assert "one of Kafka's" in found[1]["remedy"]
 
 
 def test_an_address_that_nobody_answers_is_no_failure_where_the_host_has_another():

@@ -21,7 +21,7 @@ ANSWER_MS = 10_000  # the wait for one address
 _OFFER_MS = 2_000  # for the further question what a listener offers: Kafka 0.9 never answers it
 
 _WANTS_SASL = "the listener wants SASL, and none is set. Set 'kafka.security.protocol' to"
-_REMEDIES = {
+REMEDIES = {
     DNS: "correct the name, or this machine's name server; brokers advertise names by advertised.listeners",
     TCP: "start the broker, open the firewall to it, or correct the address",
     TLS: "compare kafka.ssl.* with ssl.* of the listener; docs/security.md says what each error means",
@@ -56,7 +56,7 @@ def of_address(what: str, found: Visit, alone: bool) -> Iterator[Finding]:
     """`what` names the broker. `alone`: no other address of its host answers."""
     if found.error is not None and found.stage in (DNS, TCP):
         # A client goes on with the host's next address. `localhost` has two, and most brokers listen at one.
-        yield Finding(FAILED if alone else WARNING, f"{what} {found.stage}", _at(found), _REMEDIES[found.stage])
+        yield Finding(FAILED if alone else WARNING, f"{what} {found.stage}", _at(found), REMEDIES[found.stage])
         return
     yield Finding(OK, f"{what} TCP", f"{found.address}: connected")
     if found.tls_version:
@@ -66,7 +66,7 @@ def of_address(what: str, found: Visit, alone: bool) -> Iterator[Finding]:
     if found.mechanisms and found.stage == SASL:
         yield Finding(OK, f"{what} SASL", f"{found.address}: offers {_names(found)}")
     if found.error is not None:
-        yield Finding(FAILED, f"{what} {found.stage}", _at(found), _REMEDIES[found.stage])
+        yield Finding(FAILED, f"{what} {found.stage}", _at(found), REMEDIES[found.stage])
     elif found.stage == SASL:
         yield Finding(OK, f"{what} SASL", f"{found.address}: logged in; {_session(found)}")
 

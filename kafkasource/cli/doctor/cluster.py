@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
 
 from kafkasource.cli.arguments import client_config, reach
-from kafkasource.cli.doctor.addresses import ANSWER_MS, LOCAL, of_address, visits
+from kafkasource.cli.doctor.addresses import ANSWER_MS, LOCAL, REMEDIES, of_address, visits
 from kafkasource.cli.doctor.finding import FAILED, OK, WARNING, Finding
 from kafkasource.cli.doctor.permissions import permission_findings
 from kafkasource.cli.doctor.user import user_findings
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.metadata import metadata_body
-from kafkasource.client.visit import Visit
-from kafkasource.errors import KafkaSourceError
+from kafkasource.client.network.pending import address_of
+from kafkasource.client.visit import API_VERSIONS, Visit
+from kafkasource.errors import BootstrapFailed, ConnectFailed, KafkaSourceError
 from kafkasource.protocol.apis import FETCH, METADATA
 from kafkasource.spelling import many
 from kafkasource.types import Node
@@ -55,8 +57,11 @@ def cluster_findings(arguments: argparse.Namespace, servers: str) -> Iterator[Fi
         return
     try:
         reach(config)
+    except BootstrapFailed as error:
+        yield from _not_kafka(error, seen)
+        return
     except KafkaSourceError as error:
-        yield Finding(FAILED, "cluster", str(error), "start the broker, or correct the address or the option")
+        yield Finding(FAILED, "cluster", str(error), REMEDIES[API_VERSIONS])
         return
     with Cluster(config) as cluster:
         known = cluster.brokers()
@@ -87,6 +92,17 @@ def _bootstrap(config: ClientConfig, seen: dict[tuple[str, int], list[Visit]]) -
                 # Where another server answers, the job runs.
                 level = WARNING if reached else finding.level
                 yield Finding(level, finding.what, finding.found, finding.remedy)
+
+
+def _not_kafka(error: BootstrapFailed, seen: dict[tuple[str, int], list[Visit]]) -> Iterator[Finding]:
+    """The visits stop behind TCP where there is neither TLS nor SASL, and the client got no further there."""
+    reasons = dict(error.attempts)
+    for place, found in seen.items():
+        reason = reasons.get(address_of(*place), "no answer")
+        for each in found:
+            if each.error is None:
+                behind_tcp = replace(each, stage=API_VERSIONS, error=ConnectFailed(reason))
+                yield from of_address("bootstrap", behind_tcp, alone=True)
 
 
 def _any_reached(seen: dict[tuple[str, int], list[Visit]]) -> bool:
