@@ -7,6 +7,7 @@ cancels them. When a query fails, the job stops the others too: nobody would not
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 import uuid
@@ -21,6 +22,7 @@ from kafkasource import options
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.mirror.carried_settings import CarriedSettings
+from kafkasource.mirror.checkpoint_lock import CheckpointLocks
 from kafkasource.mirror.plan import Plan, Route, routes
 from kafkasource.mirror.topics import TopicKeeper
 from kafkasource.sink.clusters import targets
@@ -52,6 +54,7 @@ class Mirror:
     keepers: list[TopicKeeper]
     metrics: ServedMetrics | None = None  # if the file asks for it
     folder: Path = Path()  # folder of the queries' stop files (`source.spark.stop_file`)
+    locks: CheckpointLocks = field(default_factory=CheckpointLocks)
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
 
     def wait(self, end: threading.Event | None = None, look: Callable[[], None] = lambda: None) -> bool:
@@ -98,7 +101,8 @@ class Mirror:
 
     def stop(self) -> None:
         """End queries and threads at once. The next run does unfinished micro-batches again."""
-        with ExitStack() as ends:  # end each of them, even if another one raises; queries first
+        with ExitStack() as ends:  # end each of them, even if another one raises; queries first, locks last
+            ends.callback(self.locks.close)
             if self.metrics is not None:
                 ends.callback(self.metrics.close)
             for keeper in self.keepers:
@@ -128,12 +132,14 @@ def start(plan: Plan, spark: SparkSession, *, once: bool = False, end: threading
     """Create the topics, then begin to copy records.
 
     `once`: end when all records that exist now are at the targets. `end`: start no further query once it is set. Raises
-    OptionError, and the errors of clusters that refuse.
+    OptionError, also where another mirror runs with the checkpoint, and the errors of clusters that refuse.
     """
     found = check(plan)
     kafkasource.register(spark)
     mirror = Mirror([], [], folder=_stop_files())
     try:
+        for route in found:
+            mirror.locks.take(str(route.checkpoint), _default_scheme(spark))
         if plan.metrics_port is not None:
             sinks = {route.name: {**route.write, "checkpointLocation": str(route.checkpoint)} for route in found}
             once_only = sinks if plan.exactly_once else None
@@ -150,6 +156,12 @@ def start(plan: Plan, spark: SparkSession, *, once: bool = False, end: threading
         mirror.stop()
         raise
     return mirror
+
+
+def _default_scheme(spark: SparkSession) -> str:
+    """Of the file system that Hadoop takes for a location without one: "file", "hdfs"."""
+    url = spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS")  # core-site.xml may say it
+    return str(url or "file").partition(":")[0].lower()
 
 
 def _stop_files() -> Path:
@@ -217,7 +229,14 @@ def _texts(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _first_line(error: object) -> str:
-    """The last Python error in a query's error text: the JVM's text around it is long."""
+    """The last Python error in a query's error text: the JVM's text around it is long.
+
+    Spark says in two ways that another query writes to the checkpoint, and what to do in neither.
+    """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [line for line in lines if line.startswith("kafkasource.")]
-    return (ours or lines or ["it failed"])[-1 if ours else 0]
+    line = (ours or lines or ["it failed"])[-1 if ours else 0]
+    two = any(re.search("Multiple streaming (queries|jobs)", each) for each in lines)
+    return (
+        f"{line.rstrip('.')}. Another mirror runs with this checkpoint: end one of them" if two and not ours else line
+    )

@@ -10,6 +10,7 @@ import pytest
 from kafkasource.broker import Broker
 from kafkasource.cli import main
 from kafkasource.client import ClientConfig, Cluster, TopicPartition
+from kafkasource.errors import OptionError
 from kafkasource.mirror import job, toml_file
 from kafkasource.reader import Reader
 from kafkasource.types import OffsetRange
@@ -132,6 +133,18 @@ def test_topics_by_pattern_reach_two_targets_and_offsets_are_translated_to_the_s
             where = OffsetRange(TopicPartition(f"A.{orders}", tp.partition), at, at + 1)
             (there_row,) = [row for batch in reader.read([where]) for row in batch.to_pylist()]
         assert (there_row["key"], there_row["value"]) == (here["key"], here["value"])
+
+
+def test_a_second_mirror_on_the_checkpoint_is_refused_and_the_first_one_goes_on(spark, brokers, prefix, tmp_path):
+    there = plan(brokers, tmp_path, f'[[flows]]\nfrom = "A"\nto = "B"\ntopics = "{prefix}.*"')
+    first = job.start(there, spark)
+    try:
+        with pytest.raises(OptionError, match=r"another mirror runs with the checkpoint .*/checkpoints/A"):
+            job.start(there, spark)
+        assert [query.isActive for query in first.queries] == [True]
+    finally:
+        first.stop()
+    mirror_all(spark, there)
 
 
 def test_a_two_way_mirror_of_topics_of_one_name_carries_nothing_back(spark, brokers, prefix, tmp_path):

@@ -54,6 +54,20 @@ def test_one_query_that_fails_fails_it_with_what_our_side_said():
         mirror.wait()
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Multiple streaming queries are concurrently using file:/checkpoints/mirror/A/offsets",
+        "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 7.",
+    ],
+)
+def test_where_spark_finds_two_queries_on_a_checkpoint_the_last_line_says_what_to_do(said):
+    error = RuntimeError(f"[STREAM_FAILED] Query [id = 1] terminated with exception: {said}\n\tat org.apache.spark...")
+    with pytest.raises(MirrorFailed, match=r"Another mirror runs with this checkpoint: end one of them$") as raised:
+        Mirror([FakeQuery("A", active=False, error=error)], []).wait()
+    assert said in str(raised.value)
+
+
 def test_whatever_one_query_does_at_its_end_all_the_rest_is_ended_too():
     queries, keeper = [FakeQuery("a", on_stop=RuntimeError("no")), FakeQuery("b")], FakeKeeper()
     with pytest.raises(RuntimeError, match="no"):

@@ -92,7 +92,7 @@ def read_query_id(location: str) -> str:
         text = _read(location)
     except FileNotFoundError:
         hint = ""
-        if _parts(location)[0] is None:
+        if location_parts(location)[0] is None:
             hint = (
                 " on this machine. If it lies in Spark's default filesystem, give the full URI (hdfs://..., s3a://...)"
             )
@@ -116,7 +116,7 @@ def former_prefix(location: str) -> str:
 
 def spellings(location: str) -> list[str]:
     """Texts that name the same location, as given first: those whose former prefixes are looked at."""
-    scheme, authority, path = _parts(location)
+    scheme, authority, path = location_parts(location)
     if scheme in (None, "file"):
         path = os.path.abspath(path)
         same = [path, f"file:{path}", f"file://{path}"]
@@ -136,7 +136,7 @@ def _unreadable(location: str, reason: str) -> OptionError:
     )
 
 
-def _parts(location: str) -> tuple[str | None, str, str]:
+def location_parts(location: str) -> tuple[str | None, str, str]:
     """Scheme in lower case, authority, and path, as Hadoop's Path takes them apart."""
     match = _URI.fullmatch(location)
     if match is None:
@@ -150,7 +150,7 @@ def _normal(path: str) -> str:
 
 
 def _read(location: str) -> bytes:
-    scheme, authority, path = _parts(location)
+    scheme, authority, path = location_parts(location)
     if scheme == "dbfs":
         path = f"/dbfs{path}"
     if scheme in (None, "file", "dbfs"):
