@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,9 @@ from kafkasource.cli.arguments import (
     reached_cluster,
 )
 from kafkasource.cli.lag_report import add_group_or_checkpoint
+from kafkasource.client.caller import few
 from kafkasource.errors import BrokerError, KafkaSourceError, OptionError
+from kafkasource.source.plan.positions import AtOffsets
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
@@ -44,7 +47,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         "not by its group: to move one, start it on a new checkpoint with startingOffsets.",
     )
     to = change.add_mutually_exclusive_group(required=True)
-    to.add_argument("--to", type=position, metavar="WHERE", help=PLACES)
+    to.add_argument(
+        "--to",
+        type=position,
+        metavar="WHERE",
+        help=f"{PLACES}; an offset outside of a log is moved to the log's nearer end, with a warning",
+    )
     to.add_argument("--to-checkpoint", metavar="LOCATION", help="the offsets that this streaming query has finished")
     change.add_argument("-y", "--yes", action="store_true", help="do it")
     change.set_defaults(run=_set)
@@ -147,7 +155,21 @@ def _wanted(cluster: Cluster, arguments: argparse.Namespace) -> dict[TopicPartit
     partitions = _partitions(cluster, arguments.topic or _topics_of_group(cluster, arguments.group))
     options = parsed_options(arguments, "source", {"subscribe": ",".join({tp.topic for tp in partitions})})
     with Reader(options, start=arguments.to) as reader:
-        return reader.start_of(partitions)
+        starts = reader.start_of(partitions)
+    if isinstance(arguments.to, AtOffsets):
+        _tell_moved(arguments.to.written(starts), starts, "is" if arguments.yes else "would be")
+    return starts
+
+
+def _tell_moved(asked: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int], verb: str) -> None:
+    """Say where a log does not hold the offset that was asked for, as kafka-consumer-groups.sh does: it may be a slip,
+    and what is set instead skips records, or brings some again."""
+    beyond = sorted(tp for tp, offset in asked.items() if offset > starts[tp])
+    below = sorted(tp for tp, offset in asked.items() if 0 <= offset < starts[tp])
+    for partitions, end, where in ((beyond, "end", "beyond"), (below, "start", "before")):
+        if partitions:
+            said = f"offset {asked[partitions[0]]} is {where} the log's {end}, which {verb} set instead"
+            print(f"pykafka: {said}: {few(partitions)}", file=sys.stderr)
 
 
 def _named_of(

@@ -2,6 +2,7 @@
 
 import json
 
+import fake_broker
 import pytest
 from fake_broker import FakeKafka, serving
 
@@ -38,6 +39,31 @@ def set_offsets(kafka, capsys):
 def test_a_topic_that_is_named_twice_is_meant_both_times(set_offsets, words, partitions):
     code, moved, _ = set_offsets("--to", "earliest", *words.split())
     assert (code, moved) == (0, {("orders", each): 0 for each in partitions})
+
+
+@pytest.mark.parametrize("sure", [["--yes"], []])
+@pytest.mark.parametrize(
+    ("to", "said", "is_set"),
+    [
+        ("9000", "offset 9000 is beyond the log's end, which {} set instead: other-0", 100),
+        ("7", "offset 7 is before the log's start, which {} set instead: other-0", 50),
+        ("100", "", 100),
+        ("-1000", "", 50),
+        ("earliest", "", 50),
+    ],
+)
+def test_an_offset_that_the_log_does_not_hold_is_moved_with_a_warning(
+    kafka, capsys, monkeypatch, to, said, is_set, sure
+):
+    monkeypatch.setattr(fake_broker, "LOG_START", 50)
+    assert fake_broker.LOG_END == 100
+    code = main(
+        ["offsets", "set", "-g", "g", "--to", to, "-t", "other", "--json", *sure, "-b", kafka.bootstrap_servers]
+    )
+    told = capsys.readouterr()
+    assert (code, json.loads(told.out)["offsets"]) == (0, {"other": {"0": is_set}})
+    assert kafka.committed == ({("g", "other", 0): is_set} if sure else {})
+    assert told.err == (f"pykafka: {said.format('is' if sure else 'would be')}\n" if said else "")
 
 
 @pytest.mark.parametrize(
