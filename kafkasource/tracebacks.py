@@ -12,6 +12,7 @@ import inspect
 import logging
 import os
 from collections.abc import Callable, Iterator
+from pickle import PickleError
 from typing import Any, TypeVar
 
 from kafkasource.errors import KafkaSourceError, ProtocolError
@@ -30,7 +31,7 @@ def without_tracebacks(*methods: str) -> Callable[[type[T]], type[T]]:
         for name in methods:
             method = getattr(cls, name)
             wrap = _generator_without_traceback if inspect.isgeneratorfunction(method) else _without_traceback
-            setattr(cls, name, wrap(method))
+            setattr(cls, name, wrap(_as_it_is(method) if name == "__getstate__" else method))
         return cls
 
     return decorate
@@ -46,6 +47,28 @@ def _without_traceback(method: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     return call
+
+
+def _as_it_is(getstate: Callable[..., Any]) -> Callable[..., Any]:
+    """Spark prints the traceback of an error that it meets while it pickles, and raises "PicklingError: Could not
+    serialize object" with its text. It lets pickle's own errors pass: so ours become such errors, too."""
+
+    @functools.wraps(getstate)
+    def call(*given: Any) -> Any:
+        try:
+            return getstate(*given)
+        except KafkaSourceError as error:
+            if is_of_spark():
+                error.__class__ = _also_of_pickle(type(error))
+            raise
+
+    return call
+
+
+def _also_of_pickle(kind: type[KafkaSourceError]) -> type[KafkaSourceError]:
+    """Of the same name, by which Spark shows it."""
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+    return type(kind.__name__, (kind, PickleError), names)
 
 
 def _generator_without_traceback(method: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:

@@ -3,9 +3,11 @@
 import inspect
 import io
 import sys
+import traceback
 from importlib.machinery import ModuleSpec
 
 import pytest
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.util import handle_worker_exception
 
 from kafkasource.errors import OptionError, ProtocolError
@@ -57,6 +59,23 @@ def test_so_is_an_error_in_the_midst_of_a_tasks_rows(told):
 def test_tasks_that_write_and_those_that_read_are_among_them(writer):
     for method in (writer.write, writer.commit, writer.__getstate__, PartitionReader.read):
         assert inspect.unwrap(method) is not method
+
+
+class Unready:
+    """A writer whose topic cannot be created."""
+
+    def __getstate__(self):
+        raise OptionError("option 'createTopic': brokers before Kafka 2.4 have no defaults")
+
+
+def test_an_error_that_comes_while_spark_pickles_a_writer_stays_what_it_is(capsys, monkeypatch):
+    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")  # so that it is put back
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", ModuleSpec("pyspark.daemon", None))
+    unready = without_tracebacks("__getstate__")(Unready)()
+    with pytest.raises(OptionError, match="option 'createTopic'") as raised:
+        CloudPickleSerializer().dumps(unready)
+    assert traceback.format_exception_only(raised.value)[0].startswith("kafkasource.errors.OptionError: ")
+    assert capsys.readouterr().err == ""
 
 
 def test_an_error_of_a_function_of_the_users_keeps_its_traceback(told):

@@ -22,7 +22,8 @@ from kafkasource.admin.topics import check_partitions
 from kafkasource.cli.arguments import add_cluster, at_least, name_and_value, parsed_options, reach
 from kafkasource.cli.progress import progress
 from kafkasource.cli.read import unescaped
-from kafkasource.errors import KafkaSourceError
+from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.options import BY_NAME
 from kafkasource.options.types import FORMATS
 from kafkasource.spelling import many
 
@@ -72,6 +73,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--create",
         nargs="?",
         const="partitions=-1",
+        type=_new_topic,
         metavar="SETTINGS",
         help="create the topic if it is missing, as partitions=6,replication=3,cleanup.policy=compact",
     )
@@ -86,6 +88,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print what was written, as JSON on stdout")
     add_cluster(parser)
     parser.set_defaults(run=_write)
+
+
+def _new_topic(text: str) -> str:
+    """An argparse type: what the option takes, checked before a broker is asked."""
+    try:
+        BY_NAME["createTopic"].parse(text)
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix("option 'createTopic': ")) from None
+    return text
 
 
 def _write(arguments: argparse.Namespace) -> int:

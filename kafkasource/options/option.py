@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kafkasource.errors import OptionError
-from kafkasource.options.types import Type
+from kafkasource.options.types import Misspelt, Type
 
 Role = Literal["source", "sink"]
 SOURCE: tuple[Role, ...] = ("source",)
@@ -79,6 +79,8 @@ class Option:
     def parse(self, text: str) -> Any:
         try:
             value = self.type.parse(text)
+        except Misspelt as error:
+            raise self.error(text, f": {error}") from None
         except (ValueError, KeyError):
             raise self.error(text) from None
         if isinstance(value, int) and not isinstance(value, bool):
@@ -97,9 +99,9 @@ class Option:
             bounds = f" of at least {low}"
         return self.type.expected + bounds
 
-    def error(self, text: str) -> OptionError:
+    def error(self, text: str, why: str = "") -> OptionError:
         complaint = f"{self.complaint}: " if self.complaint else ""
-        return OptionError(f"option {self.name!r}: {complaint}expected {self.allowed}, got {text!r}")
+        return OptionError(f"option {self.name!r}: {complaint}expected {self.allowed}, got {text!r}{why}")
 
     def check(self, value: object, other: Callable[[str], object]) -> None:
         """Compare the value that the user gave with the options named in `only` and `not_with`. Raises OptionError.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, NoReturn, TypeVar
 
 from kafkasource.secrets import Secret
+from kafkasource.spelling import did_you_mean
 from kafkasource.types import TOPIC_NAME, IsolationLevel, NewTopic
 
 KIB, MIB = 1024, 1024 * 1024
@@ -18,9 +19,14 @@ _DURATION_US = {"us": 1, "ms": 10**3, "s": 10**6, "m": 6 * 10**7, "min": 6 * 10*
 T_co = TypeVar("T_co", covariant=True)
 
 
+class Misspelt(ValueError):
+    """What is wrong in a text, as the end of an error that says what was expected."""
+
+
 @dataclass(frozen=True)
 class Type(Generic[T_co]):
-    """How the text of an option becomes a value. `parse` raises ValueError; `expected` completes "expected ..."."""
+    """How the text of an option becomes a value. `parse` raises ValueError, of which Misspelt is shown; `expected`
+    completes "expected ..."."""
 
     name: str
     expected: str
@@ -65,6 +71,10 @@ def _gzip_level(text: str) -> int:
     return level if level == -1 or 1 <= level <= 9 else _refuse(text)
 
 
+# All other settings of a topic have a dot in their names.
+_UNDOTTED = ("partitions", "replication", "preallocate")
+
+
 def _new_topic(text: str) -> NewTopic:
     """`partitions=6,replication=3,cleanup.policy=compact,delete`: a piece without `=` continues the value before."""
     pairs: dict[str, str] = {}
@@ -73,8 +83,11 @@ def _new_topic(text: str) -> NewTopic:
         key, equals, value = piece.partition("=")
         if equals:
             name = key.strip()
-            if not re.fullmatch(r"[a-z][a-z.]*", name) or name in pairs:
-                raise ValueError(text)
+            if name in pairs:
+                raise Misspelt(f"{name!r} is there twice")
+            setting = re.fullmatch(r"[a-z]+(\.[a-z]+)+", name) and name != "replication.factor"
+            if not setting and name not in _UNDOTTED:
+                raise Misspelt(f"a topic has no setting {name!r}{did_you_mean(name, _UNDOTTED)}")
             pairs[name] = value.strip()
         elif name:
             pairs[name] += "," + piece.strip()

@@ -99,6 +99,7 @@ def test_options_are_taken_with_and_without_their_prefix(name, servers, capsys):
         ["lag", "-g", "g", "-c", "/c"],
         ["offsets", "set", "-g", "g", "-t", "t"],
         ["topics", "list", "-X", "novalue"],
+        ["write", "t", "--create", "partition=3"],
     ],
 )
 def test_wrong_arguments_end_with_2(words, capsys):

@@ -113,6 +113,22 @@ def test_an_option_given_under_two_names_is_refused():
         ("sink", {**SERVERS, "kafka.transactional.id": "x"}, "use deliveryGuarantee=exactly_once"),
         ("sink", {**SERVERS, "createTopic": "partitions=0", "topic": "t"}, "'createTopic': expected partitions=6"),
         ("sink", {**SERVERS, "createTopic": "six", "topic": "t"}, "'createTopic'.*got 'six'"),
+        (
+            "sink",
+            {**SERVERS, "createTopic": "partition=3", "topic": "t"},
+            "got 'partition=3': a topic has no setting 'partition' \\(did you mean 'partitions'\\?\\)$",
+        ),
+        (
+            "sink",
+            {**SERVERS, "createTopic": "partitions=3,replication.factor=2", "topic": "t"},
+            "no setting 'replication.factor' \\(did you mean 'replication'\\?\\)$",
+        ),
+        (
+            "sink",
+            {**SERVERS, "createTopic": "replication-factor=2", "topic": "t"},
+            "no setting 'replication-factor' \\(did you mean 'replication'\\?\\)$",
+        ),
+        ("sink", {**SERVERS, "createTopic": "compacted=true", "topic": "t"}, "a topic has no setting 'compacted'$"),
         ("sink", {**SERVERS, "createTopic": "partitions=6"}, "'createTopic' needs 'topic'"),
         ("sink", {**SERVERS, "partitioner": "mine"}, "murmur2, murmur2_round_robin or module:function, got 'mine'"),
         ("source", {**SERVERS, "path": "t"}, "use the option subscribe"),
@@ -210,6 +226,13 @@ def test_a_topic_to_create_keeps_commas_within_a_setting():
     written = SERVERS | {"topic": "t", "createTopic": "partitions=6, cleanup.policy=compact,delete,replication=3"}
     parsed = options.parse(written, "sink")["createTopic"]
     assert parsed == NewTopic(6, 3, (("cleanup.policy", "compact,delete"),))
+
+
+# From Kafka's org.apache.kafka.common.config.TopicConfig (4.3).
+@pytest.mark.parametrize("name", ["preallocate", "min.insync.replicas", "local.retention.ms", "compression.zstd.level"])
+def test_every_setting_of_kafkas_topics_may_be_given(name):
+    parsed = options.parse(SERVERS | {"topic": "t", "createTopic": f"{name}=1"}, "sink")["createTopic"]
+    assert parsed == NewTopic(-1, -1, ((name, "1"),))
 
 
 def test_what_spark_adds_is_kept_apart():
