@@ -16,6 +16,7 @@ from fake_transactions import FakeTransaction
 from kafkasource import cli
 from kafkasource.broker import detached
 from kafkasource.cli import main
+from kafkasource.cli.doctor.finding import WARNING, Finding
 from kafkasource.errors import DeadlineExceeded
 from kafkasource.sink.transactions.decision import Decision
 from kafkasource.sink.transactions.names import WrittenTransaction
@@ -46,6 +47,17 @@ def test_what_others_named_does_not_reach_the_terminal_as_control_characters(mon
     assert capsys.readouterr().err == (
         "pykafka: group '\\x1b]0;warned\\x07' is empty\npykafka: group '\\x1b[31mé\\xc2\\x9b' has no coordinator\n"
     )
+
+
+def test_what_the_terminals_encoding_does_not_have_is_escaped(monkeypatch):
+    found = Finding(WARNING, "größe", "10 €", "say less")
+    monkeypatch.setattr("kafkasource.cli.doctor.machine_findings", lambda job: [found])
+    out = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding="latin-1"))
+    assert main(["doctor"]) == 0
+    first, second, *_ = out.getvalue().splitlines()
+    assert first.split() == [b"warning", "größe".encode("latin-1"), b"10", b"\\u20ac"]
+    assert second.split() == [b"\\u2192", b"say", b"less"]
 
 
 def test_ctrl_c_ends_with_130(monkeypatch, capsys):

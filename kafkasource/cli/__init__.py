@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import io
 import logging
 import os
 import signal
@@ -68,6 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115  None: closed, as by `<&-`
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    _escape_what_cannot_be_shown()
     try:
         arguments = _arguments(argv)
         with _terminable(), _warnings_on_stderr():
@@ -90,6 +92,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         what = error.filename or "cannot write the output"
         print(f"pykafka: {what}: {error.strerror or error}", file=sys.stderr)
         return 1
+
+
+def _escape_what_cannot_be_shown() -> None:
+    """Where the terminal's encoding has no such character, as ours of remedies, show its escape; no error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _drop_stdout() -> None:
