@@ -95,7 +95,7 @@ def format_of(template: Template) -> Format:
 def _piece(letter: str | None, escape: str | None, text: str | None) -> Piece:
     if letter is not None:
         if letter not in _PIECES:
-            near = f"kcat's letter for it is %{_OF_RPK[letter]}" if letter in _OF_RPK else LETTERS.replace("%", "%%")
+            near = f"kcat's letter for it is %{_OF_RPK[letter]}" if letter in _OF_RPK else LETTERS
             raise argparse.ArgumentTypeError(f"%{letter} means nothing here; {near}")
         return _PIECES[letter]
     if escape is None:

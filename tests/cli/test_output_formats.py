@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from kafkasource.admin.json_records import as_batch, from_json
-from kafkasource.cli import formats
+from kafkasource.cli import formats, main
 from kafkasource.cli.template import Template, format_of
 from kafkasource.records.arrow.columns import ROW_SCHEMA_WITH_HEADERS
 
@@ -148,6 +148,12 @@ def test_a_format_string_prints_what_kcat_prints(text, expected):
 def test_a_letter_of_rpk_is_refused_with_kcats():
     with pytest.raises(argparse.ArgumentTypeError, match="kcat's letter for it is %s"):
         Template("%v")
+
+
+def test_the_letters_are_listed_as_they_are_to_be_typed(capsys):
+    with pytest.raises(SystemExit):
+        main(["read", "t", "-f", "%z"])
+    assert "-f: %z means nothing here; %s value, %k key, " in capsys.readouterr().err
 
 
 EVIL: list[dict[str, Any]] = [
