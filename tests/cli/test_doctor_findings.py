@@ -24,7 +24,7 @@ from kafkasource.security.tls.certificates import Certificate
 @pytest.fixture(autouse=True)
 def no_cluster(tmp_path, monkeypatch):
     monkeypatch.setenv("KAFKASOURCE_CACHE", str(tmp_path))
-    for name in ("KAFKA_BOOTSTRAP_SERVERS", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+    for name in ("KAFKA_BOOTSTRAP_SERVERS", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_HOME"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -73,6 +73,28 @@ def test_where_this_python_has_no_spark_the_python_of_workers_is_no_failure(pyth
     python_that_says(says((3, 8)))
     monkeypatch.setattr(machine, "_version_of_pyspark", lambda: None)
     assert [each.level for each in machine.machine_findings() if "spark" in each.what] == ["warning", "ok", "warning"]
+
+
+@pytest.mark.parametrize(
+    ("files", "level", "said"),
+    [
+        ([], "FAILED", "it has no bin/spark-submit, so no Spark starts"),
+        (["bin/spark-submit", "jars/spark-core_2.13-4.1.4.jar"], "warning", "which is 4.1.4"),
+        (["bin/spark-submit", "jars/spark-core_2.13-4.2.0.jar"], "ok", "SPARK_HOME"),
+        (["bin/spark-submit"], "ok", "SPARK_HOME"),
+    ],
+)
+def test_the_spark_that_spark_home_names_is_looked_at(files, level, said, tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "_version_of_pyspark", lambda: "4.2.0")
+    home = tmp_path / "spark"
+    for name in files:
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).touch()
+    monkeypatch.setenv("SPARK_HOME", str(home))
+    (found,) = [each for each in machine.machine_findings() if each.what == "pyspark"]
+    assert (found.level, bool(found.remedy)) == (level, level != "ok")
+    assert said in found.found
+    assert str(home) in found.found
 
 
 @pytest.mark.parametrize("slow", [*machine.KERNELS])

@@ -80,7 +80,22 @@ def _spark() -> Finding:
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
     if numbers < _LEAST_SPARK:
         return Finding(FAILED, "pyspark", version, "its Python data sources want 4.0 or newer")
-    return Finding(OK, "pyspark", version)
+    home = os.environ.get("SPARK_HOME")
+    return Finding(OK, "pyspark", version) if home is None else _spark_home(version, home)
+
+
+def _spark_home(version: str, home: str) -> Finding:
+    """pyspark starts the Spark of this folder, not its own."""
+    shown = f"{version}, which starts the Spark of SPARK_HOME={home}"
+    if not Path(home, "bin", "spark-submit").exists():
+        remedy = "unset SPARK_HOME, or correct it"
+        return Finding(FAILED, "pyspark", f"{shown}: it has no bin/spark-submit, so no Spark starts", remedy)
+    jars = sorted(Path(home, "jars").glob("spark-core_*.jar"))
+    release = jars[-1].stem.partition("-core_")[2].partition("-")[2] if jars else ""
+    if release and release != version:
+        remedy = f"unset SPARK_HOME, or pip install pyspark=={release}"
+        return Finding(WARNING, "pyspark", f"{shown}, which is {release}", remedy)
+    return Finding(OK, "pyspark", shown)
 
 
 def _version_of_pyspark() -> str | None:
