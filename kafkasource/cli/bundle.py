@@ -16,6 +16,7 @@ import shlex
 import sys
 import tarfile
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import kafkasource
@@ -31,14 +32,30 @@ _NOT_IN_A_ZIP = {".so", ".pyd", ".pyc", ".c"}  # Python loads no compiled librar
 
 def add(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(required=True, metavar="KIND")
-    for name, run, what in (
-        ("environment", _environment, "this virtual environment, for spark-submit --archives"),
-        ("zip", _zip, "kafkasource alone, for spark-submit --py-files"),
+    for name, run, endings, what in (
+        ("environment", _environment, (".tar.gz", ".tgz"), "this virtual environment, for spark-submit --archives"),
+        ("zip", _zip, (".zip",), "kafkasource alone, for spark-submit --py-files"),
     ):
         kind = kinds.add_parser(name, help=what, description=f"Write {what}.")
-        kind.add_argument("file", metavar="FILE", type=Path, help="the file to write; an older one is replaced")
+        kind.add_argument(
+            "file",
+            metavar=f"FILE{endings[0]}",
+            type=partial(_named, endings),
+            help="the file to write; an older one is replaced",
+        )
         kind.add_argument("--json", action="store_true", help="print the file and the lines for the shell as JSON")
         kind.set_defaults(run=run)
+
+
+def _named(endings: tuple[str, ...], text: str) -> Path:
+    """An argparse type: Spark tells by the end of a file's name what it is."""
+    file = Path(text)
+    special = file.exists() and not file.is_file()  # a pipe: who reads it gives the name
+    if not special and not text.lower().endswith(endings):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: Spark knows what the file is by its name, so end it with {' or '.join(endings)}"
+        )
+    return file
 
 
 def _environment(arguments: argparse.Namespace) -> int:

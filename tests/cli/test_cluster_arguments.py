@@ -100,6 +100,8 @@ def test_options_are_taken_with_and_without_their_prefix(name, servers, capsys):
         ["offsets", "set", "-g", "g", "-t", "t"],
         ["topics", "list", "-X", "novalue"],
         ["write", "t", "--create", "partition=3"],
+        ["bundle", "environment", "env.zip"],
+        ["bundle", "zip", "kafkasource.txt"],
     ],
 )
 def test_wrong_arguments_end_with_2(words, capsys):
