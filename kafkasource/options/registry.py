@@ -6,6 +6,7 @@ Names are those of Confluent's clients, where these have them. The options of TL
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from kafkasource.options.option import BOTH, Option, Refused
@@ -40,19 +41,26 @@ _OWN = (
         " system.",
     ),
     SecurityOption(
-        "http.connect.timeout.ms", "How long a connection to the registry may take, TLS included.", default="10000"
+        "http.connect.timeout.ms",
+        "How long a connection to the registry may take, TLS included.",
+        default="10000",
+        kind="ms",
     ),
-    SecurityOption("http.read.timeout.ms", "How long the registry's whole answer may take.", default="30000"),
+    SecurityOption(
+        "http.read.timeout.ms", "How long the registry's whole answer may take.", default="30000", kind="ms"
+    ),
     SecurityOption(
         "retry.timeout.ms",
         "How long a registry is asked again while it gives no answer, or one of 5xx, 408, 429. Then the task or the"
         " query fails.",
         default="120000",
+        kind="ms",
     ),
     SecurityOption(
         "missing.id.cache.ttl.sec",
         "How long a process believes a registry that says that it has no such id.",
         default="30",
+        kind="seconds",
     ),
 )
 
@@ -63,6 +71,7 @@ _TLS = tuple(
         row.alias,
         row.secret,
         row.default,
+        kind=row.kind,
     )
     for row in tls_options.ROWS
 )
@@ -79,7 +88,7 @@ REFUSED = {
 REGISTRY_OPTIONS = tuple(
     Option(
         f"{PREFIX}{row.name}",
-        SECRET if row.secret else TEXT,
+        SECRET if row.secret else replace(TEXT, name=row.kind),
         None,
         BOTH,
         row.doc + (f" Default: `{row.default}`." if row.default else ""),

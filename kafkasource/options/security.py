@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kafkasource.options.option import BOTH, Option, Refused
@@ -18,7 +19,7 @@ def _rows(table: Iterable[SecurityOption]) -> tuple[Option, ...]:
     return tuple(
         Option(
             f"kafka.{row.name}",
-            SECRET if row.secret else TEXT,
+            SECRET if row.secret else replace(TEXT, name=row.kind),
             None,
             BOTH,
             row.doc + (f" Default: `{row.default}`." if row.default else ""),

@@ -1100,11 +1100,11 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         100,
         SINK,
-        "How long a batch that is not full waits for more records. The end of a task sends all batches at once.",
+        "How long a batch that is not full waits for more records.",
         at_least=0,
         at_most=MAX_INT32,
         aliases=("kafka.queue.buffering.max.ms",),
-        differs="5. The end of a task sends everything, so waiting for full batches delays no micro-batch",
+        differs="5. The end of a task sends all batches at once, so waiting for full ones delays no micro-batch",
     ),
     Option(
         "kafka.buffer.memory",

@@ -17,6 +17,7 @@ class SecurityOption:
     default: str = ""  # as a user writes it; empty: not set
     differs: str = ""  # where Java's default is another: which, and why
     as_text: tuple[str, ...] = ()  # of one that names a file: the options for the same as text
+    kind: str = "string"  # what people read of its value, which is a text here
 
     @property
     def shown(self) -> str:

@@ -222,6 +222,15 @@ def test_what_needs_exactly_once_is_not_ignored_without_it(name, text):
         options.parse(SERVERS | {name: text}, "sink")
 
 
+def test_an_options_type_is_that_of_its_name_and_its_default():
+    """Of the options that end in ms the type is ms, and of those that are true or false boolean: the table shows it."""
+    for row in options.OPTIONS:
+        if row.name.endswith(".ms"):
+            assert row.type.name == "ms", row.name
+        if isinstance(row.default, bool) or re.search("Default: `(true|false)`", row.doc):
+            assert row.type.name == "boolean", row.name
+
+
 def test_a_topic_to_create_keeps_commas_within_a_setting():
     written = SERVERS | {"topic": "t", "createTopic": "partitions=6, cleanup.policy=compact,delete,replication=3"}
     parsed = options.parse(written, "sink")["createTopic"]

@@ -42,33 +42,48 @@ ROWS = (
         "sasl.login.refresh.window.factor",
         "A token is renewed after this part of its life.",
         default="0.8",
+        kind="number",
     ),
     SecurityOption(
         "sasl.login.refresh.window.jitter",
         "At most this part of a token's life is added at random, so that processes do not renew at the same time.",
         default="0.05",
+        kind="number",
     ),
     SecurityOption(
-        "sasl.login.refresh.min.period.seconds", "Least time between two renewals of a token.", default="60"
+        "sasl.login.refresh.min.period.seconds",
+        "Least time between two renewals of a token.",
+        default="60",
+        kind="seconds",
     ),
-    SecurityOption("sasl.login.refresh.buffer.seconds", "A token is renewed so long before it expires.", default="300"),
+    SecurityOption(
+        "sasl.login.refresh.buffer.seconds",
+        "A token is renewed so long before it expires.",
+        default="300",
+        kind="seconds",
+    ),
     SecurityOption(
         "sasl.login.connect.timeout.ms",
         "How long a connection to the token endpoint may take, TLS included.",
         default="10000",
-        differs="Java waits without end",
+        kind="ms",
+        differs="none: it waits without end",
     ),
     SecurityOption(
         "sasl.login.read.timeout.ms",
         "How long the token endpoint's whole answer may take.",
         default="10000",
-        differs="Java waits without end",
+        kind="ms",
+        differs="none: it waits without end",
     ),
-    SecurityOption("sasl.login.retry.backoff.ms", "The first pause before the endpoint is asked again.", default="100"),
+    SecurityOption(
+        "sasl.login.retry.backoff.ms", "The first pause before the endpoint is asked again.", default="100", kind="ms"
+    ),
     SecurityOption(
         "sasl.login.retry.backoff.max.ms",
         "How long the endpoint is asked again in all, while it gives no answer or one of 5xx, 408, 429.",
         default="10000",
+        kind="ms",
     ),
     SecurityOption(
         f"{_ENDPOINT}.url",
@@ -79,6 +94,7 @@ ROWS = (
         f"{_ENDPOINT}.allow.http",
         "true allows an http URL, for tests: id and secret then go in clear.",
         default="false",
+        kind="boolean",
     ),
     SecurityOption(
         "https.ca.location",
@@ -112,6 +128,7 @@ ROWS = (
         "sasl.oauthbearer.header.urlencode",
         "true encodes id and secret as RFC 6749 wants it.",
         default="false",
+        kind="boolean",
     ),
     SecurityOption(
         "sasl.oauthbearer.jwt.retriever.class",
@@ -153,14 +170,21 @@ ROWS = (
     SecurityOption(f"{_ASSERTION}.claim.aud", "The assertion's audience: mostly the token endpoint."),
     SecurityOption(f"{_ASSERTION}.claim.iss", "The assertion's issuer: mostly the client's id."),
     SecurityOption(f"{_ASSERTION}.claim.sub", "The assertion's subject: mostly the client's id."),
-    SecurityOption(f"{_ASSERTION}.claim.exp.seconds", "How long an assertion is valid.", default="300"),
-    SecurityOption(f"{_ASSERTION}.claim.nbf.seconds", "How long before now its validity begins.", default="60"),
-    SecurityOption(f"{_ASSERTION}.claim.jti.include", "true gives each assertion an id of its own.", default="false"),
+    SecurityOption(f"{_ASSERTION}.claim.exp.seconds", "How long an assertion is valid.", default="300", kind="seconds"),
+    SecurityOption(
+        f"{_ASSERTION}.claim.nbf.seconds", "How long before now its validity begins.", default="60", kind="seconds"
+    ),
+    SecurityOption(
+        f"{_ASSERTION}.claim.jti.include",
+        "true gives each assertion an id of its own.",
+        default="false",
+        kind="boolean",
+    ),
     SecurityOption(
         "sasl.kerberos.service.name",
         "The first part of the brokers' Kerberos principal.",
         default="kafka",
-        differs="Java has none: everybody sets kafka",
+        differs="none: everybody sets kafka",
     ),
     SecurityOption("sasl.kerberos.principal", "The client's Kerberos principal: user@REALM."),
     SecurityOption("sasl.kerberos.keytab", "The keytab with the client's key. Without one the ticket cache counts."),

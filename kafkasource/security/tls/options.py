@@ -104,6 +104,7 @@ ROWS = (
         "enable.ssl.certificate.verification",
         "librdkafka's. Only `true`, the default, is allowed.",
         default="true",
+        kind="boolean",
     ),
 )
 
