@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -58,6 +59,16 @@ def test_what_the_terminals_encoding_does_not_have_is_escaped(monkeypatch):
     first, second, *_ = out.getvalue().splitlines()
     assert first.split() == [b"warning", "größe".encode("latin-1"), b"10", b"\\u20ac"]
     assert second.split() == [b"\\u2192", b"say", b"less"]
+
+
+def test_a_reader_that_has_enough_ends_a_command_as_it_ends_cat():
+    reading, writing = os.pipe()
+    os.close(reading)
+    commands = [["cat", __file__], [sys.executable, "-m", "kafkasource", "completion", "bash"]]
+    cats, ours = (subprocess.run(each, stdout=writing).returncode for each in commands)
+    os.close(writing)
+    assert (cats, ours) == (-signal.SIGPIPE, 128 + signal.SIGPIPE)  # a shell shows both as 141
+    assert ours == cli.PIPE_CLOSED
 
 
 def test_ctrl_c_ends_with_130(monkeypatch, capsys):

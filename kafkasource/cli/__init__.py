@@ -6,6 +6,7 @@ from the parsed arguments to the exit code.
 
     0    done                 1    an expected error: one line on stderr, with its remedy; or the answer is "no"
     2    wrong arguments      130  Ctrl-C (143: SIGTERM), after cleaning up; 0 where that is the way to end a command
+                              141  who reads stdout has enough, as `head`: what `cat` ends with
 
 Results go to stdout, everything else (progress, warnings, totals) to stderr.
 """
@@ -30,7 +31,7 @@ from kafkasource.cli.terminal import escaped_text
 from kafkasource.errors import KafkaSourceError
 from kafkasource.spelling import did_you_mean
 
-INTERRUPTED, TERMINATED = 130, 143
+INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143
 
 _COMMANDS = (
     "topics",
@@ -86,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:  # `pykafka read events | head -1`
         _drop_stdout()
-        return 1
+        return PIPE_CLOSED
     except OSError as error:  # a full disk under stdout, a folder that cannot be made
         _drop_stdout()
         what = error.filename or "cannot write the output"

@@ -16,8 +16,8 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from kafkasource import options
-from kafkasource.cli.command_config import add_command_config, file_options, meant_for
-from kafkasource.errors import OptionError
+from kafkasource.cli.command_config import SERVERS, add_command_config, file_options, meant_for
+from kafkasource.errors import BootstrapFailed, OptionError
 from kafkasource.spelling import nearest
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _FIRST_ANSWER_MS = 5_000  # how long a person waits for a cluster that cannot be reached
 _ONE_CALL_MS = 30_000
 _LAST_PORT = 65_535
+_SERVERS = options.BY_NAME["kafka.bootstrap.servers"]
 
 
 def name_and_value(text: str) -> tuple[str, str]:
@@ -71,7 +72,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         "-b",
         "--bootstrap-servers",
         metavar="HOST:PORT,...",
-        help="default: KAFKA_BOOTSTRAP_SERVERS, else the broker that `pykafka broker start` left running",
+        help=f"default: {SERVERS}, else the broker that `pykafka broker start` left running",
     )
     parser.add_argument(
         "-X",
@@ -89,7 +90,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 def bootstrap_servers(arguments: argparse.Namespace) -> str:
     """Raises OptionError where no cluster is named and none runs here."""
     named: str | None = arguments.bootstrap_servers or file_options(arguments).get("kafka.bootstrap.servers")
-    named = named or os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+    named = named or os.environ.get(SERVERS)
     if named:
         return named
     from kafkasource.broker import detached
@@ -97,9 +98,18 @@ def bootstrap_servers(arguments: argparse.Namespace) -> str:
     state = detached.status()
     if state is not None and state.running:
         return state.bootstrap_servers
-    raise OptionError(
-        "which cluster? Give --bootstrap-servers, or set KAFKA_BOOTSTRAP_SERVERS, or run `pykafka broker start`"
-    )
+    raise OptionError(f"which cluster? Give --bootstrap-servers, or set {SERVERS}, or run `pykafka broker start`")
+
+
+def _well_formed(servers: str) -> str:
+    """Raises OptionError, which names the variable of the environment where the servers come from there."""
+    try:
+        _SERVERS.parse(servers)
+    except OptionError as error:
+        if servers == os.environ.get(SERVERS):
+            raise OptionError(str(error).replace(f"option {_SERVERS.name!r}", SERVERS, 1)) from None
+        raise
+    return servers
 
 
 def parsed_options(arguments: argparse.Namespace, role: Role, more: Mapping[str, str] | None = None) -> Options:
@@ -114,7 +124,7 @@ def parsed_options(arguments: argparse.Namespace, role: Role, more: Mapping[str,
             )
     written = {**meant_for(role, file_options(arguments)), **written}
     if arguments.bootstrap_servers or "kafka.bootstrap.servers" not in written:
-        written["kafka.bootstrap.servers"] = bootstrap_servers(arguments)
+        written["kafka.bootstrap.servers"] = _well_formed(bootstrap_servers(arguments))
     written.setdefault("kafka.client.id", "pykafka")
     written.setdefault("kafka.default.api.timeout.ms", str(_ONE_CALL_MS))
     return options.parse({**written, **(more or {})}, role)
@@ -169,8 +179,24 @@ def reach(config: ClientConfig) -> None:
     try:
         with Cluster(replace(config, default_api_timeout_ms=soon)) as cluster:
             cluster.topics.describe([])
+    except BootstrapFailed as error:
+        if _of_environment(config):
+            raise _ServersOfEnvironmentFailed(error.attempts, error.waited_ms) from None
+        raise
     finally:
         log.removeFilter(_is_no_warning)
+
+
+class _ServersOfEnvironmentFailed(BootstrapFailed):
+    def __str__(self) -> str:
+        return f"{super().__str__()}. {SERVERS} names these servers"
+
+
+def _of_environment(config: ClientConfig) -> bool:
+    try:
+        return bool(config.bootstrap_servers == _SERVERS.parse(os.environ.get(SERVERS, "")))
+    except OptionError:
+        return False
 
 
 def _is_no_warning(record: logging.LogRecord) -> bool:

@@ -15,6 +15,7 @@ from kafkasource.errors import OptionError
 from kafkasource.options import Role
 
 ENVIRONMENT = "KAFKA_COMMAND_CONFIG"
+SERVERS = "KAFKA_BOOTSTRAP_SERVERS"  # another variable of the environment
 
 
 def add_command_config(parser: argparse.ArgumentParser) -> None:
@@ -39,19 +40,30 @@ def file_options(arguments: argparse.Namespace) -> dict[str, str]:
     return found
 
 
+def _place(arguments: argparse.Namespace) -> tuple[str | None, str]:
+    """The file, and what names it, for errors."""
+    if arguments.command_config:
+        return arguments.command_config, f"--command-config {arguments.command_config}"
+    of_environment = os.environ.get(ENVIRONMENT)
+    if of_environment:
+        return of_environment, f"{ENVIRONMENT}={of_environment}"
+    found = _of_running_broker(arguments)
+    return found, f"{found}, of the broker that runs here"
+
+
 def _read(arguments: argparse.Namespace) -> dict[str, str]:
-    place = arguments.command_config or os.environ.get(ENVIRONMENT) or _of_running_broker(arguments)
+    place, named = _place(arguments)
     if not place:
         return {}
     try:
         found = properties.parse(Path(place).read_text(encoding="iso-8859-1"))  # as Java reads them
     except OSError as error:
-        raise OptionError(f"--command-config {place}: cannot be read ({error.strerror})") from None
+        raise OptionError(f"{named}: cannot be read ({error.strerror})") from None
     except OptionError as error:
-        raise OptionError(f"--command-config {place}: {error}") from None
+        raise OptionError(f"{named}: {error}") from None
     for name in found:
         if options.canonical(f"kafka.{name}") not in options.BY_NAME and options.refused(f"kafka.{name}") is None:
-            raise OptionError(f"--command-config {place}: unknown option {name!r}; docs/options.md lists them")
+            raise OptionError(f"{named}: unknown option {name!r}; docs/options.md lists them")
     return {options.canonical(f"kafka.{name}"): value for name, value in found.items()}
 
 
@@ -66,7 +78,7 @@ def meant_for(role: Role, given: dict[str, str]) -> dict[str, str]:
 
 def _of_running_broker(arguments: argparse.Namespace) -> str | None:
     """Of the broker that the command talks to where nothing else is named."""
-    if arguments.bootstrap_servers or os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
+    if arguments.bootstrap_servers or os.environ.get(SERVERS):
         return None
     from kafkasource.broker import detached
 

@@ -11,6 +11,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from kafkasource.cli.template import LETTERS, Template, format_of
 from kafkasource.cli.whole_file import written_whole
 from kafkasource.errors import BadRecord, OptionError
 from kafkasource.options.types import FORMATS
+from kafkasource.source.plan.positions import check_start_before_end
 from kafkasource.spelling import many
 from kafkasource.types import BAD_RECORD_COLUMN
 
@@ -153,6 +155,10 @@ def _read(arguments: argparse.Namespace) -> int:
         )
     if arguments.follow and arguments.until:
         raise OptionError("--follow has no end: leave out --until")
+    if arguments.start is not None:
+        named = {"--from": arguments.start, "--until": arguments.until}
+        start, end = (each and replace(each, option=f"{name} {each.option}") for name, each in named.items())
+        check_start_before_end(start, end)
     form = _format(arguments)
     options = parsed_options(arguments, "source", _selection(arguments))
     if "columns" in options.given:

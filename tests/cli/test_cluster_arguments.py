@@ -81,6 +81,37 @@ def test_an_option_that_would_be_ignored_is_an_error(words, said, servers, capsy
     assert (said in err, err.count("\n")) == (True, 1)
 
 
+@pytest.mark.parametrize(("name", "text"), [("KAFKA_BOOTSTRAP_SERVERS", "kafka"), ("KAFKA_COMMAND_CONFIG", "/none")])
+def test_a_wrong_variable_of_the_environment_is_named(name, text, monkeypatch, capsys):
+    monkeypatch.setenv(name, text)
+    assert main(["topics", "list"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith(f"pykafka: {name}")
+    assert text in err
+    for other in ("kafka.bootstrap.servers", "--command-config"):
+        assert other not in err
+
+
+@pytest.mark.parametrize("words", [[], ["-b", "localhost:1"]])
+def test_servers_of_the_environment_that_nobody_reaches_are_said_to_be_of_it(words, monkeypatch, capsys):
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    assert main(["topics", "list", "-X", "default.api.timeout.ms=300", *words]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("pykafka: no bootstrap server answered")
+    assert err.endswith("KAFKA_BOOTSTRAP_SERVERS names these servers\n") == (not words)
+
+
+@pytest.mark.parametrize(
+    ("start", "until", "kind"),
+    [("10", "5", "offset"), ("2026-11-21", "2026-11-20", "timestamp"), ("1h", "2h", "timestamp")],
+)
+def test_a_read_that_would_end_before_it_begins_is_an_error_before_a_broker_is_asked(start, until, kind, capsys):
+    assert main(["read", "t", "--from", start, "--until", until, "-b", "127.0.0.1:1"]) == 1
+    err = capsys.readouterr().err
+    assert f"The specified start {kind} " in err
+    assert f"lower --from {start} or raise --until {until}" in err
+
+
 @pytest.mark.parametrize("name", ["client.id", "kafka.client.id", "KAFKA.CLIENT.ID"])
 def test_options_are_taken_with_and_without_their_prefix(name, servers, capsys):
     assert topics(capsys, "-b", servers, "-X", f"{name}=x") == ["t"]

@@ -281,6 +281,9 @@ def _refuse(position: AtOffsets, word: int, message: str, name: str) -> None:
 def check_start_before_end(start: Position, end: Position | None) -> None:
     """Raise OptionError for faults in a read's two ends that show without asking a broker."""
     if isinstance(start, AtOffsets) and isinstance(end, AtOffsets):
+        begin, until = start.everywhere, end.everywhere
+        if begin is not None and until is not None and 0 <= until < begin:
+            raise _start_is_greater("offset", start, begin, end, until, "all topics")
         if not start.topics and not end.topics:
             _check_each("offset", start, start.partitions, end, end.partitions)
     elif isinstance(start, AtTimestamps) and isinstance(end, AtTimestamps):
