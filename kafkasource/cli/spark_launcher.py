@@ -7,7 +7,9 @@ stderr is a pipe, and a thread copies it to ours line by line, for as long as th
 from __future__ import annotations
 
 import os
+import re
 import threading
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kafkasource.errors import KafkaSourceError
@@ -48,16 +50,48 @@ def launch(settings: SparkConf) -> JavaGateway:
     return gateway
 
 
+# Of a Python worker that Spark has let go while it was idle: it flushes to a connection that the JVM has closed.
+_LET_GO = (
+    rb"PySpark daemon failed to flush the output to the worker process:",
+    rb"Traceback \(most recent call last\):",
+    rb'  File ".*daemon\.py", line \d+, in worker',
+    rb"    outfile\.flush\(\)",
+    rb"(BrokenPipeError|ConnectionResetError): .*",
+    rb"",
+)
+_CARETS = rb" +[~^]+"  # of Python 3.13, beneath a line of code
+
+
+def worth_showing(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of the JVM's stderr that are worth a user's time."""
+    held: list[bytes] = []  # the beginning of what may be _LET_GO
+    at = 0  # how much of _LET_GO has come
+    for line in lines:
+        bare = line.rstrip(b"\r\n")
+        if at and re.fullmatch(_CARETS, bare):
+            held.append(line)
+            continue
+        if at and not re.fullmatch(_LET_GO[at], bare):
+            yield from held
+            held, at = [], 0
+        if re.fullmatch(_LET_GO[at], bare):
+            at += 1
+            held = [*held, line] if at < len(_LET_GO) - 1 else []  # from its error on nothing is given back
+            at %= len(_LET_GO)
+        elif says_something(line):
+            yield line
+    yield from held
+
+
 def says_something(line: bytes) -> bool:
-    """Whether a line of the JVM's stderr is worth a user's time."""
+    """Whether a line is, by itself."""
     return not any(line.startswith(text) or b" WARN " + text in line for text in _NO_NEWS)
 
 
 def _copy(reading: int, to: int) -> None:
     with open(reading, "rb") as lines:
-        for line in lines:
-            if says_something(line):
-                _write(to, line)
+        for line in worth_showing(lines):
+            _write(to, line)
 
 
 def _write(to: int, data: bytes) -> None:
