@@ -259,6 +259,27 @@ def test_a_crash_while_lost_transactions_are_written_again_loses_and_doubles_not
         check(cluster, query.expected())
 
 
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
+@EVERYWHERE
+def test_nor_where_the_dialect_has_changed_since_the_decision(before, after, moment):
+    """The transactions that were committed in the old dialect are not ended in the new one."""
+
+    def changed():
+        cluster, query = decided_then_lost(before, "rewrite")
+        cluster.version = after
+        return cluster, query
+
+    cluster, query = changed()
+    first = len(cluster.calls)
+    query.run()
+    check(cluster, query.expected())
+    for number in range(first, len(cluster.calls)):
+        cluster, query = changed()
+        cluster.crash_at = {number: moment}
+        query.run_to_the_end()
+        check(cluster, query.expected())
+
+
 @ANY_DIALECT
 def test_lost_transactions_that_were_not_all_written_again_stop_the_query(version):
     cluster, query = decided_then_lost(version, "rewrite")

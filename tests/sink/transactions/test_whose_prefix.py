@@ -229,6 +229,19 @@ def test_rows_lost_under_the_former_prefix_and_written_again_are_counted_with_th
     check(cluster, query.expected())
 
 
+@ANY_DIALECT
+def test_so_they_are_where_some_were_lost_and_written_again_twice(version):
+    """The second decision under the present prefix, too, names only some of the batch's rows."""
+    cluster, query = lost_before_the_upgrade(version)
+    query.on_lost, query.counts_skipped = "rewrite", True
+    crashed_at(query, 0, f"end {IDS.task(1)} True")
+    cluster.time_is_up()
+    query.new_driver().commit(query.write(0), 0)
+    check(cluster, query.expected([0]))
+    query.run()
+    check(cluster, query.expected())
+
+
 def test_the_checks_would_see_an_upgrade_that_takes_nothing_over(monkeypatch):
     monkeypatch.setattr(BatchBegin, "_take_over", lambda begin: BatchEvent.NO_RECORD)
     cluster = FakeTransactionCluster(2)

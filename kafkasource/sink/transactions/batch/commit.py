@@ -124,8 +124,9 @@ class BatchCommit:
     def _merge(self) -> BatchEvent:
         """Decide the task transactions of the decision that is made good, the lost ones replaced by those written now.
 
-        Where that decision lies under a former prefix, its others have ended under names that this one does not have.
-        With `atomic` this one names none: the driver's transaction holds what was written now.
+        Its others are committed by now, and this decision leaves them out where it could not commit them again: they
+        have names of a former prefix, or are of another dialect (a decision has one). With `atomic` it names none: the
+        driver's transaction holds what was written now.
         """
         decisions, tasks, former = self._prefix.decisions, self._prefix.tasks, self._driver.former
         if former is not None:
@@ -142,10 +143,10 @@ class BatchCommit:
             return BatchEvent.SOME_LOST
         if self._prefix.atomic:
             return BatchEvent.MERGED
-        if former is None:
+        if former is None and last.transaction_version == self._decision.transaction_version:
             by_slot = {each.slot: each for each in last.transactions} | again
             merged = tuple(by_slot[slot] for slot in sorted(by_slot))
-            self._decision = replace(self._decision, transactions=merged)
+            self._decision = replace(self._decision, transactions=merged, own_rows=last.own_rows)
         else:
             self._decision = replace(self._decision, own_rows=last.rows)
         return BatchEvent.MERGED
