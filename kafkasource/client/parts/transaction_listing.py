@@ -41,6 +41,11 @@ class DescribedTransaction:
     def producer(self) -> ProducerId:
         return ProducerId(self.producer_id, self.producer_epoch)
 
+    @property
+    def aborted(self) -> bool:
+        """Its last transaction was aborted, by its producer or by the coordinator, and the id not initialised since."""
+        return self.state in ("PrepareAbort", "CompleteAbort")
+
     def open_for_ms(self, now_ms: float) -> float | None:
         """Since its first record, by the coordinator's clock against ours; None: nothing is open."""
         return None if self.start_time_ms is None else max(0.0, now_ms - self.start_time_ms)

@@ -136,7 +136,7 @@ def was_decided(status: DecisionStatus, driver: DescribedTransaction | None) -> 
     # An end raises the epoch in dialect 2, the coordinator's own abort in both.
     if driver.state in ("PrepareCommit", "CompleteCommit") and ahead in (0, 1):
         return True
-    if driver.state in ("PrepareAbort", "CompleteAbort") and ahead in (0, 1):
+    if driver.aborted and ahead in (0, 1):
         return False
     return False if driver.state in ("Empty", "Ongoing") and ahead == 0 else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kafkasource.client.parts.transactions import DescribedTransaction
 from kafkasource.errors import (
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
@@ -56,6 +57,18 @@ class ImpossibleEvent(KafkaSourceError):
 
 class TooManyTransactions(KafkaSourceError):
     """More tasks wrote than the decision record has room for. Nothing was decided."""
+
+
+def not_open_text(name: str, epoch: int, found: DescribedTransaction | None, other: str) -> str:
+    """The text of NotDecided, where a transaction of the batch is not open any more under this epoch.
+
+    `other`: who may have taken it, besides another query.
+    """
+    state = "unknown" if found is None else f"{found.state} under epoch {found.producer_epoch}"
+    return (
+        f"transaction {name!r} (epoch {epoch}) is not open any more, but {state}: the batch took longer than "
+        f"'kafka.transaction.timeout.ms', or {other}, or another query with this 'transactionalIdPrefix', has fenced it"
+    )
 
 
 def lost_text(batch_id: int, lost: Iterable[WrittenTransaction]) -> str:

@@ -214,6 +214,17 @@ def test_undecided_and_away_for_too_long_is_written_again(version, atomic):
     check(cluster, query.expected())
 
 
+@ANY_DIALECT
+@BOTH_WAYS
+def test_a_batch_that_took_longer_than_its_transaction_may_says_so_first(version, atomic):
+    cluster = FakeTransactionCluster(version)
+    query = Query(cluster, atomic=atomic, batches=1)
+    results = query.write(0)
+    cluster.time_is_up()
+    with pytest.raises(NotDecided, match=r"not open any more.*: the batch took longer than .kafka\.transaction\.t"):
+        query.new_driver().commit(results, 0)
+
+
 def decided_then_lost(version, on_lost):
     """Crashed after the decision with one of three transactions committed, and away for too long."""
     cluster = FakeTransactionCluster(version)

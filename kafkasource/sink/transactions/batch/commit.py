@@ -12,7 +12,7 @@ from kafkasource.sink.transactions.batch.moves import move
 from kafkasource.sink.transactions.crash_points import crash_point
 from kafkasource.sink.transactions.decision import Decision
 from kafkasource.sink.transactions.decision_status import DecisionStatus
-from kafkasource.sink.transactions.errors import GONE, NotDecided
+from kafkasource.sink.transactions.errors import GONE, NotDecided, not_open_text
 from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.sink.transactions.prefix import Prefix
 from kafkasource.sink.transactions.states import BatchAction, BatchEvent, BatchState
@@ -112,8 +112,10 @@ class BatchCommit:
         except UnsupportedApiVersion:  # before Kafka 3.0 nobody can ask
             return None
         self._prefix.tasks.require_open(written, found)
-        own = found.get(ids.driver)
-        if own is not None and own.producer != self._driver.producer:
+        own, producer = found.get(ids.driver), self._driver.producer
+        if own is not None and own.aborted and own.producer_id == producer.producer_id:
+            raise NotDecided(not_open_text(ids.driver, producer.producer_epoch, own, "another run of this query"))
+        if own is not None and own.producer != producer:
             raise NotDecided(
                 f"another run of this query, or another query with the prefix {ids.prefix!r}, has taken over"
             )

@@ -12,7 +12,7 @@ from kafkasource.client.parts.transactions import ONGOING, DescribedTransaction,
 from kafkasource.errors import BrokerError, InvalidProducerIdMapping, KafkaSourceError, UnsupportedApiVersion
 from kafkasource.sink.transactions.crash_points import crash_point, crashes_at
 from kafkasource.sink.transactions.decision import Decision
-from kafkasource.sink.transactions.errors import FENCED, GONE, NotDecided
+from kafkasource.sink.transactions.errors import FENCED, GONE, NotDecided, not_open_text
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
 from kafkasource.types import ProducerId
 
@@ -50,12 +50,7 @@ class TaskTransactions:
         for name, producer in self._named(transactions):
             row = found.get(name)
             if row is None or (row.state, row.producer) != (ONGOING, producer):
-                state = "unknown" if row is None else f"{row.state} under epoch {row.producer_epoch}"
-                raise NotDecided(
-                    f"transaction {name!r} (epoch {producer.producer_epoch}) is not open any more, but {state}: the "
-                    "batch took longer than 'kafka.transaction.timeout.ms', or another attempt of the task, or another "
-                    "query with this 'transactionalIdPrefix', has fenced it"
-                )
+                raise NotDecided(not_open_text(name, producer.producer_epoch, row, "another attempt of the task"))
 
     def commit(self, decision: Decision, transactions: Iterable[WrittenTransaction]) -> dict[int, BrokerError]:
         """Commit these of a decision, first time or again, in its dialect. Returns what coordinators answer of those
