@@ -77,6 +77,8 @@ class Writer:
         self._wanted = _wanted_formats(parsed)
         self._formats: dict[tuple[tuple[Side, pa.DataType], ...], tuple[WriteFormat, ...]] = {}  # by the columns' types
         self._create = config.client, self._topic, parsed["createTopic"]
+        self._max_block_ms = config.max_block_ms
+        self._trusted_ms = 0  # the first write looks whether the topics are there
         self._partitioner = Partitioner.from_option(parsed["partitioner"], config.batch_bytes)
         self._outlet = None if self._dead_letter_topic is None else Outlet(self._dead_letter_topic, self._partitioner)
         self._producer = Producer(config)
@@ -97,9 +99,10 @@ class Writer:
         """
         schema = self._schema(rows)
         if self._delivery is None:
-            create_missing(*self._create)
+            create_missing(*self._create, trusted_ms=self._trusted_ms)
             if self._dead_letter_topic is not None:
-                require_topic(self._create[0], self._dead_letter_topic)
+                require_topic(self._create[0], self._dead_letter_topic, trusted_ms=self._trusted_ms)
+            self._trusted_ms = self._max_block_ms
             self._delivering = self._producer.delivery(delivery=Delivery(outlet=self._outlet))
             self._delivery = self._delivering.__enter__()
         for batch in [rows] if not hasattr(rows, "to_batches") else rows.to_batches():

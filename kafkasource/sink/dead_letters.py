@@ -19,7 +19,7 @@ from kafkasource.client.cache import shared_cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import OptionError
 from kafkasource.records.arrow.columns import HEADERS_TYPE
-from kafkasource.sink.new_topic import exists
+from kafkasource.sink.new_topic import SEEN, SeenTopics, exists
 from kafkasource.types import BAD_RECORD_COLUMN
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ FORMATS = {side: f"{PREFIX}{side}.format" for side in ("key", "value")}
 """Of such a row: `json`, as the dead letter has the column as JSON in place of a record."""
 
 NO_MORE: Mapping[str, Column] = MappingProxyType({})
-
-_seen: set[tuple[ClientConfig, str]] = set()  # topics that exist: asked for once by each process, not each micro-batch
 
 
 def dead_letter_topic_of(options: Options) -> str | None:
@@ -77,14 +75,14 @@ def headers_of(
     )
 
 
-def require_topic(config: ClientConfig, topic: str) -> None:
+def require_topic(config: ClientConfig, topic: str, *, trusted_ms: int = 0, seen: SeenTopics = SEEN) -> None:
     """Look for the topic before a task starts: else the first bad record, perhaps after days, would find that it is
-    missing. Driver side; raises OptionError."""
-    if (config, topic) in _seen:
+    missing. Driver side; raises OptionError. `trusted_ms`: as for `create_missing`."""
+    if seen.within(config, topic, trusted_ms):
         return
     if not exists(shared_cluster(config), topic):
         raise OptionError(
             f"option 'badRecords': topic {topic!r} does not exist, or the user may not see it. Create it (pykafka "
             f"topics create {topic}), or name another"
         )
-    _seen.add((config, topic))
+    seen.saw(config, topic)

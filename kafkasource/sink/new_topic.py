@@ -2,33 +2,60 @@
 
 The driver creates it before the tasks start, so that they do not race. It creates only the topic that an option names:
 it does not know the topics that rows name.
+
+A topic may be deleted while the process lives. So a batch write always looks. A stream's process looks again when its
+last look is older than `kafka.max.block.ms`: it cannot tell a query's start from its next micro-batch, but a write that
+fails because its topic is gone has waited so long for it. So the query's next start creates the topic again.
 """
 
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 
 from kafkasource.client.cache import shared_cluster
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.errors import BrokerError, TopicAlreadyExists, UnsupportedApiVersion
-from kafkasource.protocol.apis import CREATE_TOPICS
+from kafkasource.errors import AuthorizationFailed, BrokerError, TopicAlreadyExists, UnsupportedApiVersion
+from kafkasource.protocol.apis import CREATE_TOPICS, METADATA
 from kafkasource.types import NewTopic
 
 log = logging.getLogger(__name__)
 
 _WITH_DEFAULTS = 4  # CreateTopics from this version on (KIP-464)
+_WITHOUT_CREATION = 4  # Metadata from this version on says that the broker is not to create what is asked for (KIP-4)
 
-_seen: set[tuple[ClientConfig, str]] = set()  # topics that exist: asked for once by each process, not each micro-batch
+
+class SeenTopics:
+    """When this process last saw topics there."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._seen_s: dict[tuple[ClientConfig, str], float] = {}
+
+    def saw(self, config: ClientConfig, topic: str) -> None:
+        self._seen_s[config, topic] = self._clock_s()
+
+    def within(self, config: ClientConfig, topic: str, trusted_ms: int) -> bool:
+        """Was it there less than `trusted_ms` ago?"""
+        seen_s = self._seen_s.get((config, topic))
+        return seen_s is not None and (self._clock_s() - seen_s) * 1000 < trusted_ms
 
 
-def create_missing(config: ClientConfig, topic: str | None, new: NewTopic | None) -> None:
+SEEN = SeenTopics()
+"""Of this process."""
+
+
+def create_missing(
+    config: ClientConfig, topic: str | None, new: NewTopic | None, *, trusted_ms: int = 0, seen: SeenTopics = SEEN
+) -> None:
     """Create the topic if `new` says how and it is missing. Blocks. If brokers refuse, raises their error, which names
-    the option."""
-    if topic is None or new is None or (config, topic) in _seen:
+    the option. `trusted_ms`: how old the last look may be; 0: look now."""
+    if topic is None or new is None or seen.within(config, topic, trusted_ms):
         return
     create_in(shared_cluster(config), topic, new)
-    _seen.add((config, topic))
+    seen.saw(config, topic)
 
 
 def create_in(cluster: Cluster, topic: str, new: NewTopic) -> None:
@@ -56,9 +83,14 @@ def create_in(cluster: Cluster, topic: str, new: NewTopic) -> None:
 
 
 def exists(cluster: Cluster, topic: str) -> bool:
-    """Whether the user sees the topic. Asks for all topics: if a client asks for one by name, a broker may create it
-    with its own settings."""
-    return any(found.name == topic for found in cluster.topics.list())
+    """Whether the user sees the topic. Asks old brokers for all topics: if a client asks for one by name, they may
+    create it with their own settings."""
+    if not cluster.supports(METADATA, _WITHOUT_CREATION):
+        return any(found.name == topic for found in cluster.topics.list())
+    try:
+        return cluster.topics.describe([topic], propagation_ms=0)[topic] is not None
+    except AuthorizationFailed:
+        return False
 
 
 def _require(cluster: Cluster, topic: str) -> None:

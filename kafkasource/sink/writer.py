@@ -116,9 +116,10 @@ class _Writer:
             if self._wanted is not None:
                 self._schema = replace(self._schema, formats=self._formats(self._wanted))
             for target in self._targets.values():
-                _create_missing(target)
+                trusted_ms = target.metadata_wait_ms if self._write_id() is None else 0
+                _create_missing(target, trusted_ms)
                 if self._schema.dead_letter_topic is not None:
-                    require_topic(target.config.client, self._schema.dead_letter_topic)
+                    require_topic(target.config.client, self._schema.dead_letter_topic, trusted_ms=trusted_ms)
             if self._guarantees is not None:
                 self._begin()
             self._metrics_wanted = metrics.wanted()
@@ -346,10 +347,10 @@ def _arrow_types(schema: StructType, sides: Sequence[Side]) -> dict[Side, pa.Dat
     return found
 
 
-def _create_missing(target: ClusterTarget) -> None:
+def _create_missing(target: ClusterTarget, trusted_ms: int) -> None:
     topic, new = target.new_topic or (None, None)
     try:
-        create_missing(target.config.client, topic, new)
+        create_missing(target.config.client, topic, new, trusted_ms=trusted_ms)
     except (BootstrapFailed, DeadlineExceeded) as error:
         if target.policy != "discard":
             raise

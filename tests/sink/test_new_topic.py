@@ -1,13 +1,22 @@
 """A missing topic is made as the option says; one that is there is left as it is."""
 
+import pickle
+
+import pyarrow as pa
 import pytest
 from fake_broker import Answer, FakeKafka, FakeNet
+from pyspark.sql.types import BinaryType, StructField, StructType
+from sink_fakes import AcknowledgingClient
 
-from kafkasource.errors import BrokerError, UnsupportedApiVersion
+from kafkasource import writer
+from kafkasource.errors import BrokerError, OptionError, UnsupportedApiVersion
 from kafkasource.protocol.apis import CREATE_TOPICS, METADATA
-from kafkasource.sink import new_topic
+from kafkasource.sink import dead_letters, new_topic
+from kafkasource.sink.clusters import targets
 from kafkasource.sink.new_topic import create_in, create_missing
-from kafkasource.types import NewTopic
+from kafkasource.sink.producer.producer import Producer
+from kafkasource.sink.writer import BatchWriter, StreamWriter
+from kafkasource.types import NewTopic, TopicPartition
 
 
 @pytest.fixture
@@ -72,12 +81,80 @@ def test_what_the_brokers_refuse_names_the_option_and_their_reason(kafka, cluste
     assert raised.value.code == code
 
 
-def test_the_brokers_are_asked_once_by_a_process(kafka, cluster, monkeypatch):
+# Looks of one process. In the driver's, which outlives queries, Spark pickles a writer for each write.
+
+SCHEMA = StructType([StructField("value", BinaryType())])
+MOST_MS = 7_000  # how old a stream's look may be
+
+
+@pytest.fixture
+def clock(kafka, cluster, monkeypatch):
+    seconds = [0.0]
     monkeypatch.setattr(new_topic, "shared_cluster", lambda config: cluster)
-    monkeypatch.setattr(new_topic, "_seen", set())
-    for _ in range(3):
-        create_missing(cluster.config, "there", NewTopic(6))
-    assert len([asked for asked in kafka.asked(METADATA) if asked.body["topics"]]) == 1
+    monkeypatch.setattr(dead_letters, "shared_cluster", lambda config: cluster)
+    monkeypatch.setattr(new_topic.SEEN, "_clock_s", lambda: seconds[0])
+    monkeypatch.setattr(new_topic.SEEN, "_seen_s", {})
+    return seconds
+
+
+def write(kind, **written):
+    options = {"kafka.bootstrap.servers": "localhost:1", "topic": "new", "kafka.max.block.ms": str(MOST_MS)}
+    pickle.dumps(kind(targets.parse(options | written), SCHEMA))
+
+
+def looks(kafka):
+    return len(kafka.asked(METADATA))
+
+
+def test_each_batch_write_looks_and_makes_a_topic_again_that_was_deleted(kafka, clock):
+    write(BatchWriter, createTopic="partitions=2")
+    before = looks(kafka)
+    write(BatchWriter, createTopic="partitions=2")
+    assert looks(kafka) == before + 1
+    del kafka.topics["new"]
+    write(BatchWriter, createTopic="partitions=2")
+    assert len(kafka.topics["new"].leaders) == 2
+
+
+def test_micro_batches_ask_nobody_until_a_task_may_have_waited_in_vain_for_the_topic(kafka, clock):
+    """The query is started anew after a task of its has waited for `kafka.max.block.ms`."""
+    write(StreamWriter, createTopic="partitions=2")
+    before = looks(kafka)
+    del kafka.topics["new"]
+    clock[0] += MOST_MS / 1000 - 0.001
+    write(StreamWriter, createTopic="partitions=2")
+    assert looks(kafka) == before
+    clock[0] += 0.001
+    write(StreamWriter, createTopic="partitions=2")
+    assert len(kafka.topics["new"].leaders) == 2
+
+
+@pytest.mark.parametrize("kind", [BatchWriter, StreamWriter])
+def test_so_it_is_with_a_topic_of_dead_letters_that_was_deleted(kafka, clock, kind):
+    kafka.topics["dlq"] = kafka.topics["there"]
+    write(kind, topic="there", badRecords="topic:dlq")
+    before = looks(kafka)
+    write(kind, topic="there", badRecords="topic:dlq")
+    assert looks(kafka) == before + (kind is BatchWriter)
+    del kafka.topics["dlq"]
+    clock[0] += MOST_MS / 1000
+    with pytest.raises(OptionError, match=r"option 'badRecords': topic 'dlq' does not exist"):
+        write(kind, topic="there", badRecords="topic:dlq")
+    assert "dlq" not in kafka.topics
+
+
+def test_a_writer_without_spark_looks_before_its_first_rows(kafka, clock, monkeypatch):
+    leaders = {TopicPartition("new", number): 0 for number in range(2)}
+    monkeypatch.setattr(writer, "Producer", lambda config: Producer(config, client=AcknowledgingClient(leaders)))
+    options = {"kafka.bootstrap.servers": "localhost:1", "topic": "new", "createTopic": "partitions=2"}
+    for _ in range(2):
+        with writer.Writer(options) as to:
+            to.write(pa.table({"value": ["a"]}))
+            before = looks(kafka)
+            to.flush()
+            to.write(pa.table({"value": ["a"]}))
+            assert looks(kafka) == before
+        assert len(kafka.topics.pop("new").leaders) == 2
 
 
 def test_nobody_is_asked_without_the_option(monkeypatch):

@@ -41,6 +41,7 @@ class ClusterTarget:
     partitioner: str
     transaction_timeout_ms: int
     new_topic: tuple[str, NewTopic] | None = None
+    metadata_wait_ms: int = 0  # `kafka.max.block.ms`
     # Only for one of several clusters.
     topic_template: str = _TOPIC
     partitioning: Literal["source", "key"] = "source"
@@ -49,7 +50,6 @@ class ClusterTarget:
     high_watermark_bytes: int = 0  # part of a pool of `config.buffer_memory_bytes`; the watermarks move with it
     low_watermark_bytes: int = 0
     wait_ms: int = 0  # `slowClusterWait`
-    metadata_wait_ms: int = 0  # `kafka.max.block.ms`
     max_record_age_ms: int | None = None
     chosen: Chosen = field(default_factory=Chosen)  # which rows it gets
     offset_map: str | None = None  # the topic there that maps offsets of the source
@@ -96,6 +96,7 @@ def parse(written: Mapping[str, str], *, warn: Callable[[str], None] = options.l
         partitioner=parsed["partitioner"],
         transaction_timeout_ms=parsed["kafka.transaction.timeout.ms"],
         new_topic=None if topic is None or new is None else (topic, new),
+        metadata_wait_ms=parsed["kafka.max.block.ms"],
     )
     return Targets(parsed, topic, {ONLY: only}, dead_letter_topic_of(parsed))
 
