@@ -67,12 +67,13 @@ class ProducerBatch:
     number: int = -1  # records first sent to the partition before it; -1: not sent yet
     attempts: int = 0  # times it was sent
     last_attempt_ms: float = 0.0
-    encoded: memoryview | None = None  # once closed: what is sent, the same at every attempt (but for `renumber`)
+    encoded: memoryview | None = None  # once closed: what is sent, always the same (but for `renumber`, `renew`)
     record_count: int = 0  # records in `encoded`
     producer_id: int = -1  # -1: not idempotent; else the broker knows the batch from others by its sequence
     last_error: BaseException | None = None  # the error of the last attempt
     unanswered: bool = False  # an attempt ended without a word that it was not stored (`refused.NOT_STORED`)
     records_gone: int = 0  # records before it that left the partition since it got its sequence: `renumber` is due
+    forgotten: bool = False  # the broker does not know its producer any more: `renew` is due
 
     def close(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         """Encode the batch for sending. All three are -1 if the producer is not idempotent. Raises the codec's
@@ -91,6 +92,19 @@ class ProducerBatch:
         transactional = self.delivery.transaction is not None
         stamp(self.encoded, producer_id, epoch, sequence_after(sequence, -self.records_gone), transactional)
         self.records_gone = 0
+
+    def renew(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        """Take the sequence of another producer id. The broker has refused the one copy that was sent."""
+        assert self.encoded is not None
+        stamp(self.encoded, producer_id, producer_epoch, base_sequence)
+        self.producer_id = producer_id
+        self.forgotten = False
+
+    @property
+    def base_sequence(self) -> int:
+        assert self.encoded is not None
+        sequence: int = h.HEADER.unpack_from(self.encoded)[11]
+        return sequence
 
     @property
     def size(self) -> int:
@@ -215,6 +229,10 @@ class PartitionBatches:
             for other in self._batches()
             if other.number > batch.number and other.sequenced and other.producer_id == batch.producer_id
         ]
+
+    def is_alone(self, batch: ProducerBatch) -> bool:
+        """Has every other batch that was sent its final answer?"""
+        return not any(other.number >= 0 for other in self._batches() if other is not batch)
 
     def is_next(self, batch: ProducerBatch) -> bool:
         """Does every batch that was sent before this one have its final answer?"""

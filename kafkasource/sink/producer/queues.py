@@ -259,6 +259,11 @@ class PartitionQueues:
         with self._lock:
             return self._partitions[batch.topic_partition].is_next(batch)
 
+    def is_alone(self, batch: ProducerBatch) -> bool:
+        """Has every other batch that was sent to its partition its final answer?"""
+        with self._lock:
+            return self._partitions[batch.topic_partition].is_alone(batch)
+
     def release(self, batch: ProducerBatch) -> None:
         """Give the batch's memory back: its request was answered or its socket closed, or it was never sent."""
         batch.encoded = None

@@ -32,6 +32,7 @@ from kafkasource.errors import (
     RecordListTooLarge,
     TransactionAbortable,
     TransactionalIdAuthorizationFailed,
+    UnknownProducerId,
     UnsupportedApiVersion,
     UnsupportedRecordFormat,
     error_for,
@@ -118,6 +119,7 @@ class Answer:
     batch: ProducerBatch
     error: BaseException | None = None
     base_offset: int | None = None  # None where the broker did not say
+    log_start_offset: int = -1  # -1: the broker did not say it, as one of Kafka 0.11
     words: str = ""  # the broker's, about the whole batch (KIP-467)
     refused: Mapping[int, str] = field(default_factory=dict)  # records that sank the batch, by number, and why
 
@@ -139,6 +141,7 @@ class Outcome(Enum):
 
     STORED = "stored"
     RETRY = "retry"
+    RENEW = "retry under a new producer id"
     SPLIT = "split"
     SET_ASIDE = "set the refused records aside"
     GIVE_UP = "give up"
@@ -168,15 +171,17 @@ def answers_of(
             yield Answer(batch, None, offset if offset >= 0 else None)
         else:
             error = error_for(answer["error_code"], where + _detail(answer))
-            yield Answer(batch, error, None, answer.get("error_message") or "", _refused(answer, batch))
+            start = answer.get("log_start_offset", -1)
+            yield Answer(batch, error, None, start, answer.get("error_message") or "", _refused(answer, batch))
 
 
-def outcome_of(answer: Answer, *, is_next: bool, retries: int) -> Outcome:
+def outcome_of(answer: Answer, *, is_next: bool, is_alone: bool, retries: int) -> Outcome:
     """Decide about a batch that its task still wants and whose time is not over.
 
     `is_next`: every batch that was sent to the partition before this one has its final answer. While one has none, a
     sequence out of order only means that the earlier batch is missing, which is sent again first. Otherwise the broker
     may have stored the batch and forgotten it (it remembers five), so it must not be sent as new.
+    `is_alone`: the same of every other batch that was sent to the partition, be it before or behind this one.
     """
     error = answer.error
     if error is None or isinstance(error, DuplicateSequenceNumber):  # an earlier attempt stored it
@@ -187,8 +192,30 @@ def outcome_of(answer: Answer, *, is_next: bool, retries: int) -> Outcome:
         return Outcome.SET_ASIDE if answer.refused or answer.batch.record_count == 1 else Outcome.SPLIT
     if answer.batch.records_gone:  # refused with its old sequence, it gets its new one: this is no attempt
         return Outcome.RETRY if isinstance(error, NOT_STORED) else Outcome.GIVE_UP
+    if is_alone and retries > 0 and _has_forgotten_producer(answer):
+        return Outcome.RENEW
     retriable = getattr(error, "retriable", False) or (isinstance(error, OutOfOrderSequenceNumber) and not is_next)
     return Outcome.RETRY if retriable and answer.batch.attempts <= retries else Outcome.GIVE_UP
+
+
+def _has_forgotten_producer(answer: Answer) -> bool:
+    """Does the broker not know the producer any more, because retention deleted all that it wrote to the partition?
+
+    Brokers before Kafka 2.4 forget it then. Those of 0.11 say "out of order", and not where the log starts. Only for a
+    batch without a transaction that no broker has stored: this was its one attempt. Records that its task has stored
+    there must have been below the log's start. Otherwise they may be lost, and the task must write them again.
+    """
+    batch, error = answer.batch, answer.error
+    if not isinstance(error, UnknownProducerId) and not (
+        isinstance(error, OutOfOrderSequenceNumber) and answer.log_start_offset < 0
+    ):
+        return False
+    if batch.delivery.transaction is not None or not batch.sequenced or batch.base_sequence == 0:
+        return False
+    if batch.attempts != 1 or batch.unanswered:
+        return False
+    stored = batch.delivery.written.get(batch.topic_partition)
+    return stored is None or (stored.last_offset is not None and stored.last_offset < answer.log_start_offset)
 
 
 _ENDED = (

@@ -7,7 +7,8 @@ delivery). The task's thread touches only the accumulator, its delivery and `awa
 Order and duplicates: up to `max.in.flight` requests are unanswered on a connection, so as many batches of a partition.
 A batch sent again carries the same bytes, producer id and sequence, so the broker recognizes a copy, and refuses a
 batch whose turn has not come (KIP-98). `PartitionBatches` keeps the order. When the sender gives up a batch that the
-broker may have stored, it gives up the producer id, too.
+broker may have stored, it gives up the producer id, too. It also takes another id where a broker has forgotten this
+one: `outcome_of` knows when a batch may go again under that.
 """
 
 from __future__ import annotations
@@ -259,6 +260,10 @@ class Sender:
                 if batch.size > self.config.max_request_bytes and batch.record_count > 1:  # compression made it grow
                     self._split(batch, None)
                     continue
+            elif batch.forgotten:
+                assert own is not None  # as above
+                sequence = own.take(batch.topic_partition, batch.record_count)
+                batch.renew(own.producer_id, own.producer_epoch, sequence)
             elif batch.records_gone:
                 batch.renumber()
             closed.append(batch)
@@ -326,7 +331,8 @@ class Sender:
     def _take(self, answer: Answer, now_ms: float) -> None:
         """Send a batch again if that can help and its task still wants it. Otherwise fail the task."""
         batch, error = answer.batch, answer.error
-        outcome = outcome_of(answer, is_next=self._queues.is_next(batch), retries=self.config.retries)
+        is_next, is_alone = self._queues.is_next(batch), self._queues.is_alone(batch)
+        outcome = outcome_of(answer, is_next=is_next, is_alone=is_alone, retries=self.config.retries)
         if outcome is Outcome.STORED:
             producer_log.produced(answer)
             self._count("kafkasource_records_written_total", batch, batch.record_count)
@@ -341,10 +347,15 @@ class Sender:
         if getattr(error, "refresh_metadata", False):
             self._client.metadata.request_update()
         late = self._is_late(batch, now_ms)
-        if outcome is Outcome.RETRY and not batch.delivery.failed and not late:
+        if outcome in (Outcome.RETRY, Outcome.RENEW) and not batch.delivery.failed and not late:
             producer_log.retrying(batch, self.config.retries, error)
             self._count("kafkasource_produce_retries_total", batch)
-            batch.unanswered |= not isinstance(error, NOT_STORED)
+            if outcome is Outcome.RENEW:
+                batch.forgotten = True
+                if (current := self._identity.current) is not None and current.producer_id == batch.producer_id:
+                    self._identity.forget()
+            else:
+                batch.unanswered |= not isinstance(error, NOT_STORED)
             if batch.records_gone:
                 batch.attempts = 0  # those with its old sequence
             self._queues.put_back(batch)

@@ -1,4 +1,4 @@
-"""A broker from before idempotence is killed under the sink, and comes back."""
+"""What old brokers forget: one is killed under the sink, and comes back; one loses a producer with its records."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ import pytest
 
 from kafkasource import options
 from kafkasource.broker import Broker
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.protocol.apis import DELETE_RECORDS
 from kafkasource.sink.columns import Rows
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.producer import Producer
 from kafkasource.source.spark.batch import BatchReader
+from kafkasource.types import TopicPartition
+from kafkasource.writer import Writer
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -50,3 +55,22 @@ def test_every_record_is_there_after_a_kill_and_each_partition_keeps_its_order()
     for number, log in logs.items():
         expected = [n for n in range(APPENDS * ROWS) if n // ROWS % PARTITIONS == number]
         assert list(dict.fromkeys(log)) == expected
+
+
+@pytest.mark.extended
+def test_a_producer_that_was_forgotten_with_all_of_its_records_goes_on():
+    """As after retention has emptied the partition between two batches."""
+    with Broker(version="0.11.0.3", use_existing=False) as broker:
+        servers = broker.bootstrap_servers
+        with (
+            Cluster(ClientConfig.of(servers)) as cluster,
+            Writer({"kafka.bootstrap.servers": servers, "topic": TOPIC}) as writer,
+        ):
+            cluster.topics.create([TOPIC], partitions=1, replication_factor=1)
+            writer.write(pa.table({"value": ["before"] * 5}))
+            writer.flush()
+            (node,) = cluster.caller.metadata.nodes()
+            topics = [{"name": TOPIC, "partitions": [{"partition_index": 0, "offset": 5}]}]
+            cluster.caller.call(node.node_id, DELETE_RECORDS, {"topics": topics, "timeout_ms": 5000})
+            writer.write(pa.table({"value": ["after"] * 5}))
+            assert writer.flush()[TopicPartition(TOPIC, 0)].first_offset == 5

@@ -205,6 +205,173 @@ def test_a_sequence_out_of_order_with_nothing_missing_before_it_fails_the_task()
     assert producer_of(after.batches[T0]) == (1001, 0, 0, 1)
 
 
+# Brokers before Kafka 2.4 forget a producer when retention has deleted all that it wrote to the partition.
+
+OF_0_11, OF_1_0 = (OUT_OF_ORDER, -1), (UNKNOWN_PRODUCER, 600)  # what they answer: the code, and where the log starts
+
+
+def refused_as_forgotten(code, log_start_offset, before="another"):
+    """A task's batch is refused. Three records before it, up to offset 599, are of another task or of itself."""
+    rig = Rig()
+    first = rig.sender.begin()
+    rig.append(first, count=3)
+    rig.turn()[0].answer({T0: 597})
+    rig.turn()
+    delivery = first if before == "itself" else rig.sender.begin()
+    rig.append(delivery, count=2, value=b"again")
+    (sent,) = rig.turn()
+    sent.answer(codes={T0: code}, log_start_offset=log_start_offset)
+    rig.clock.now_ms += 1000
+    return rig, delivery, sent.batches[T0]
+
+
+@pytest.mark.parametrize("said", [OF_0_11, OF_1_0])
+def test_a_batch_whose_producer_was_forgotten_goes_again_under_a_new_id(said):
+    rig, delivery, refused = refused_as_forgotten(*said)
+    (again,) = rig.turn(5)
+    assert producer_of(refused) == (1000, 0, 3, 2)
+    assert producer_of(again.batches[T0]) == (1001, 0, 0, 2)
+    assert [record.value for record in DefaultRecordBatch(again.batches[T0])] == [b"again"] * 2
+    assert DefaultRecordBatch(again.batches[T0]).validate_crc()
+    again.answer({T0: 600})
+    rig.turn()
+    delivery.wait(lambda: True)
+    assert delivery.last_offsets == {T0: 601}
+    rig.append(delivery)
+    (after,) = rig.turn()
+    assert producer_of(after.batches[T0]) == (1001, 0, 2, 1)
+    after.answer()
+    rig.turn()
+    assert rig.leaked_bytes == 0
+
+
+def test_so_it_does_where_what_the_task_wrote_before_is_below_the_logs_start():
+    rig, _, _ = refused_as_forgotten(UNKNOWN_PRODUCER, 600, "itself")
+    (again,) = rig.turn(5)
+    assert producer_of(again.batches[T0]) == (1001, 0, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("code", "log_start_offset", "before"),
+    [
+        (UNKNOWN_PRODUCER, 599, "itself"),  # its last record should be there, and is lost
+        (OUT_OF_ORDER, -1, "itself"),  # which this broker does not tell from retention
+        (OUT_OF_ORDER, 600, "another"),  # of a broker that would not say that of a producer that it has forgotten
+    ],
+)
+def test_the_task_fails_where_records_may_be_lost(code, log_start_offset, before):
+    rig, delivery, _ = refused_as_forgotten(code, log_start_offset, before)
+    assert rig.turn(5) == []
+    assert error_of(delivery).code == code
+
+
+@pytest.mark.parametrize("said", [OF_0_11, OF_1_0])
+def test_a_batch_goes_under_a_new_id_only_once_and_never_where_it_may_be_stored(said):
+    code, log_start_offset = said
+    rig, delivery, _ = refused_as_forgotten(*said)
+    (again,) = rig.turn(5)
+    again.answer(codes={T0: code}, log_start_offset=log_start_offset)
+    rig.clock.now_ms += 1000
+    assert rig.turn(5) == []
+    assert error_of(delivery).code == code
+    rig, delivery, _ = refused_as_forgotten(TIMED_OUT, -1)
+    (again,) = rig.turn(5)
+    again.answer(codes={T0: code}, log_start_offset=log_start_offset)
+    rig.clock.now_ms += 1000
+    assert rig.turn(5) == []
+    assert error_of(delivery).code == code
+
+
+@pytest.mark.parametrize("said", [OF_0_11, OF_1_0])
+def test_a_batch_does_not_go_under_a_new_id_while_others_of_the_partition_are_in_flight(said):
+    """They have sequences of the old one."""
+    code, log_start_offset = said
+    rig = Rig()
+    first, delivery = rig.sender.begin(), rig.sender.begin()
+    rig.append(first)
+    (sent,) = rig.turn()
+    rig.append(delivery, count=100)  # three batches
+    sent.answer({T0: 0})
+    sent, *behind = rig.turn()
+    assert len(behind) == 2
+    sent.answer(codes={T0: code}, log_start_offset=log_start_offset)
+    rig.turn()
+    assert error_of(delivery).code == code
+
+
+class ForgetfulLog:
+    """Kafka 0.11's: only a producer that it knows goes on, any other begins with 0. Retention forgets all of them."""
+
+    def __init__(self):
+        self.records, self.producers = [], {}
+
+    def forget(self, batch):
+        """Not where the batch is sent again, and is there: it is too young."""
+        producer_id, _, *place = producer_of(batch)
+        if self.producers.get(producer_id, (0, ()))[1][:2] != tuple(place):
+            self.producers.clear()
+
+    def append(self, batch):
+        producer_id, _, sequence, count = producer_of(batch)
+        expected, last = self.producers.get(producer_id, (0, ()))
+        if (sequence, count) == last[:2]:
+            return last[2], 0
+        if sequence != expected:
+            return -1, OUT_OF_ORDER
+        self.producers[producer_id] = sequence + count, (sequence, count, len(self.records))
+        self.records += [record.value for record in DefaultRecordBatch(batch)]
+        return len(self.records) - count, 0
+
+
+def answer_from(logs, sent, outcome):
+    codes, offsets = {}, {}
+    for tp, batch in sent.batches.items():
+        if outcome == "forgotten before":
+            logs[tp].forget(batch)
+        if isinstance(outcome, int):
+            codes[tp] = outcome
+        elif outcome != "lost":
+            offsets[tp], codes[tp] = logs[tp].append(batch)
+    if outcome in ("lost", "lost after append"):
+        sent.fail(ConnectionLost("gone"))
+    else:
+        sent.answer(offsets, codes)
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    tasks=st.lists(
+        st.lists(st.tuples(st.sampled_from([T0, T1]), st.integers(1, 90)), min_size=1, max_size=3), max_size=6
+    ),
+    outcomes=st.lists(
+        st.sampled_from(["ok", "ok", "ok", "forgotten before", NOT_LEADER, "lost", "lost after append"]), max_size=40
+    ),
+)
+def test_whatever_brokers_forget_a_task_that_succeeds_has_stored_each_record_once(tasks, outcomes):
+    rig = Rig(buffer_memory_bytes=128 * 4096)
+    logs = {T0: ForgetfulLog(), T1: ForgetfulLog()}
+    outcomes = iter(outcomes)
+    for number, appends in enumerate(tasks):
+        delivery = rig.sender.begin()
+        expected = {T0: [], T1: []}
+        for tp, count in appends:
+            for _ in range(count):
+                expected[tp].append(b"%02d-%06d" % (number, len(expected[tp])) * 12)
+                rig.append(delivery, tp, value=expected[tp][-1])
+        delivery.flushing = True
+        while not delivery.failed and delivery.records < sum(map(len, expected.values())):
+            rig.clock.now_ms += 500
+            rig.turn(1)
+            for sent in [request for request in rig.client.sent if not request.pending.done]:
+                answer_from(logs, sent, next(outcomes, "ok"))
+        rig.sender.end(delivery)
+        rig.turn()
+        for tp, log in logs.items():
+            stored = [record for record in log.records if record.startswith(b"%02d-" % number)]
+            if not delivery.failed:
+                assert stored == expected[tp]
+
+
 def test_without_idempotence_one_request_in_flight_keeps_the_order():
     rig = Rig(idempotent=False, acks=1, max_in_flight=1)
     delivery = rig.sender.begin()

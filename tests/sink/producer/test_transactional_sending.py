@@ -17,7 +17,7 @@ from kafkasource.sink.producer.producer import Producer
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.types import ProducerId, TopicPartition
 
-NOT_LEADER, OUT_OF_ORDER, EPOCH, TXN_STATE, CONCURRENT, FENCED = 6, 45, 47, 48, 51, 90
+NOT_LEADER, OUT_OF_ORDER, EPOCH, TXN_STATE, CONCURRENT, UNKNOWN_PRODUCER, FENCED = 6, 45, 47, 48, 51, 59, 90
 
 
 def open_transaction(calls=None, name="p-0", version=2):
@@ -174,6 +174,27 @@ def test_two_tasks_in_one_partition_of_a_common_transaction_are_told_what_to_do(
     sent.answer(codes={T0: OUT_OF_ORDER})
     rig.turn()
     assert "'atomicBatch'" in str(delivery.error)
+
+
+def error_code(delivery):
+    return delivery.error.code
+
+
+@pytest.mark.parametrize("code", [OUT_OF_ORDER, UNKNOWN_PRODUCER])
+def test_a_transaction_whose_producer_an_old_broker_has_forgotten_fails_its_task(code):
+    """Outside of a transaction the batch goes again under another id."""
+    rig = Rig()
+    delivery = rig.sender.begin(open_transaction())
+    rig.append(delivery)
+    rig.turn()[0].answer({T0: 5})
+    rig.turn()
+    rig.append(delivery)
+    (sent,) = rig.turn()
+    sent.answer(codes={T0: code}, log_start_offset=6)
+    rig.clock.now_ms += 1000
+    assert rig.turn() == []
+    assert error_code(delivery) == code
+    assert rig.client.inits == 0
 
 
 def test_a_transaction_that_fails_costs_the_producer_nothing():
