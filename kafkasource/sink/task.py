@@ -89,8 +89,10 @@ def to_several(
             sent = name in delivery.sending
             results: tuple[TaskResult, ...] = ()
             if tasks is not None:
+                deliveries = delivery.deliveries(name) if sent else {}
+                tasks[name].end_left(cluster_of(name), deliveries)
                 results = tasks[name].results(
-                    delivery.deliveries(name) if sent else {},
+                    deliveries,
                     row_sum.rows,
                     row_sum.crc,
                     takes_all=targets[name].takes_all,

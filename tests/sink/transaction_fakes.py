@@ -23,7 +23,7 @@ from types import MappingProxyType
 from fake_transactions import LAST_EPOCH
 
 from kafkasource.client.parts.transactions import Ahead, DescribedTransaction, Listed, ListedTransaction
-from kafkasource.errors import BrokerError, DeadlineExceeded, error_for
+from kafkasource.errors import BrokerError, DeadlineExceeded, UnsupportedApiVersion, error_for
 from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.types import ProducerId, TopicPartition
 
@@ -207,6 +207,15 @@ class FakeTransactionCluster:
 
     def forget_offsets(self):
         self.offsets = {key: row for key, row in self.offsets.items() if key in self.kept_longer}
+
+    def cannot_list(self):
+        """Brokers before Kafka 3.0 neither list nor describe transactions."""
+
+        def unsupported(*_):
+            raise UnsupportedApiVersion("before 3.0")
+
+        self.transactions.list = self.transactions.describe = unsupported
+        self.transactions.describing = lambda name: unsupported
 
     def delete_topic(self, topic):
         self.logs = {tp: log for tp, log in self.logs.items() if tp.topic != topic}

@@ -8,7 +8,7 @@ The slot of a transaction is task * producers + number of the producer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -82,6 +82,12 @@ class ClusterTask:
     def open_transaction(self, cluster: Cluster, number: int) -> TaskTransaction:
         """The transaction of the producer with this number. Blocks."""
         return self.by_producer[number].open_transaction(cluster)
+
+    def end_left(self, cluster: Cluster, used: Collection[int]) -> None:
+        """As `ExactlyOnceTask.end_left`, for all producers but these."""
+        for number, each in enumerate(self.by_producer):
+            if number not in used:
+                each.end_left(cluster)
 
     def abort(self, cluster: Cluster) -> None:
         """Try to abort what the task has open in the cluster, for some seconds at most."""

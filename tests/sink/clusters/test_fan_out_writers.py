@@ -27,6 +27,7 @@ from kafkasource.sink.clusters.slow_cluster import Health
 from kafkasource.sink.columns import InvalidSchema
 from kafkasource.sink.commit_report import SinkCommit
 from kafkasource.sink.reports import ClusterReport, TaskReport
+from kafkasource.sink.transactions.batch import begin
 from kafkasource.sink.transactions.errors import CheckpointBehind, LostDecision, LostTransactions, NotDecided
 from kafkasource.sink.writer import BatchWriter, StreamWriter
 from kafkasource.spark_api import DataSourceStreamArrowWriter
@@ -357,6 +358,25 @@ def test_a_cluster_that_may_leave_rows_out_has_no_number_to_compare(monkeypatch)
     spark.writer().commit([spark.task(spark.sent(), 0, *VALUES)], 0)
     spark.writer().commit([spark.task(spark.sent(), 0, *VALUES[:-1])], 0)
     assert spark.seen("east") == spark.seen("west") == sorted(VALUES)
+
+
+@pytest.mark.parametrize("producers", [1, 3])
+def test_the_first_tasks_after_a_start_end_what_is_open_in_a_cluster_that_cannot_list_it(monkeypatch, producers):
+    """Kafka before 3.0. Of the task that has rows now, and of the one that has none."""
+    monkeypatch.setattr(begin, "_begun", {})
+    spark = Spark(monkeypatch, producersPerCluster=str(producers))
+    for cluster in spark.clusters.values():
+        cluster.version = 1
+        cluster.cannot_list()
+    sent = spark.sent()
+    for slot in range(2):
+        spark.task(sent, slot, *VALUES)
+    monkeypatch.setattr(begin, "_begun", {})  # the application was killed, and starts again
+    sent = spark.sent()
+    spark.writer().commit([spark.task(sent, 0, VALUES[0]), spark.task(sent, 1)], 0)
+    for name, cluster in spark.clusters.items():
+        assert spark.seen(name) == [VALUES[0]]
+        assert not any(known.open for known in cluster.by_id.values())
 
 
 def test_a_failed_batch_write_is_seen_in_no_cluster(monkeypatch):

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 from transaction_fakes import Crash, FakeTransactionCluster, read_committed, still_open
 
-from kafkasource.errors import DeadlineExceeded, UnsupportedApiVersion
+from kafkasource.errors import DeadlineExceeded
 from kafkasource.sink.transactions.batch.commit import BatchCommit
 from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.errors import CheckpointBehind, LostTransactions, NotDecided
@@ -420,13 +420,10 @@ def test_a_producer_id_that_has_used_up_its_epochs_is_followed_by_another(versio
 
 @ANY_DIALECT
 def test_where_transactions_cannot_be_listed_or_described_the_guarantee_stands(version):
-    def unsupported(*_):
-        raise UnsupportedApiVersion("before 3.0")
-
     calls = calls_of_a_run(version, False)
     for number in range(calls):
         cluster = FakeTransactionCluster(version)
-        cluster.transactions.list = cluster.transactions.describe = unsupported
+        cluster.cannot_list()
         cluster.crash_at = {number: "before"}
         query = Query(cluster)
         query.run_to_the_end()

@@ -32,6 +32,7 @@ from kafkasource.client.transport.connector import SocketConnector
 from kafkasource.errors import DeadlineExceeded, KafkaSourceError, UnsupportedApiVersion
 from kafkasource.sink import writer
 from kafkasource.sink.clusters import targets
+from kafkasource.sink.transactions.batch import begin as batch_begin
 from kafkasource.sink.transactions.batch import commit as batch_commit
 from kafkasource.sink.transactions.crash_points import POINTS
 from kafkasource.sink.transactions.decision_status import LastBatch, StatusLog
@@ -185,6 +186,30 @@ def test_brokers_that_cannot_tell_what_is_open_are_refused_one_transaction_for_a
     with pytest.raises(UnsupportedApiVersion, match=r"option 'atomicBatch'=true needs .* Kafka 3\.0"):
         pickle.dumps(query.writer())
     assert query.seen() == {}
+
+
+@pytest.mark.extended
+@on("0.11.0.3")
+def test_brokers_that_cannot_tell_what_is_open_have_nothing_open_after_a_start_with_as_many_tasks(servers, monkeypatch):
+    """The application was killed when all had written; now one of its tasks has all rows."""
+    query = Query(servers, monkeypatch)
+    sent = pickle.dumps(query.writer())
+    for slot in range(SLOTS):
+        query.context = FakeContext(slot, batch_id=0, query_id=query.query_id)
+        pickle.loads(sent).write(query.rows(0, slot))
+    query.context = None
+    monkeypatch.setattr(batch_begin, "_begun", {})
+    rows = query.rows
+    query.rows = lambda batch_id, slot: (each for s in range(SLOTS) for each in rows(batch_id, s) if slot == 0)
+    query.run(1)
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "log_level": 0})
+    for number in range(SLOTS):
+        producer.produce(query.topic, b"after", partition=number)
+    producer.flush(30)
+    seen = query.seen()
+    while seen["after"] < SLOTS:  # abort markers may be some milliseconds behind
+        seen = query.seen()
+    assert seen - Counter(after=SLOTS) == query.expected(1)
 
 
 @the_older_in_make_extended

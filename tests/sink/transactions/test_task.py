@@ -6,11 +6,12 @@ from itertools import accumulate
 import pyarrow as pa
 import pytest
 from packed_values import packed
-from transaction_fakes import STREAM, FakeContext, FakeTransactionCluster, read_committed
+from transaction_fakes import STREAM, FakeContext, FakeTransactionCluster, read_committed, still_open
 
 from kafkasource.errors import OptionError
 from kafkasource.records.arrow.packed import PACKED_COLUMN, PACKED_SCHEMA
 from kafkasource.sink.columns import InvalidRow
+from kafkasource.sink.transactions.batch import begin
 from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.errors import CannotWriteOnce, CheckpointBehind, LostTransactions
 from kafkasource.sink.transactions.names import WrittenTransaction
@@ -67,6 +68,57 @@ def test_a_task_without_rows_opens_no_transaction():
     result, written = run(cluster, ExactlyOnceTask.start(OWN_TRANSACTIONS, begun, FakeContext()), batches([], []))
     assert (result.transaction, result.partitions, written) == (None, (), {})
     assert cluster.calls == before
+
+
+# Before Kafka 3.0 nobody can list what an earlier run left open.
+
+
+@pytest.fixture
+def old_cluster(monkeypatch):
+    monkeypatch.setattr(begin, "_begun", {})  # this process has begun nothing yet
+    cluster = FakeTransactionCluster(1)
+    cluster.cannot_list()
+    return cluster
+
+
+def run_all(cluster, batch_id, *rows):
+    """A batch with a task for each of these; without rows where they are None. Returns the tasks' results."""
+    begun = driver(cluster).begin()
+    tasks = [
+        ExactlyOnceTask.start(OWN_TRANSACTIONS, begun, FakeContext(n, batch_id=batch_id)) for n in range(len(rows))
+    ]
+    return [
+        run(cluster, task, batches(*[] if some is None else [some]))[0] for task, some in zip(tasks, rows, strict=True)
+    ]
+
+
+def test_the_first_tasks_after_a_start_end_what_is_open_in_their_slots_even_without_rows(old_cluster, monkeypatch):
+    run_all(old_cluster, 0, [b"a"], [b"b"], [b"c"])
+    monkeypatch.setattr(begin, "_begun", {})  # the application was killed, and starts again
+    driver(old_cluster).commit(run_all(old_cluster, 0, [b"abc"], None, None), 0)
+    assert read_committed(old_cluster.logs[T0]) == [b"abc"]
+    assert not still_open(old_cluster.logs[T0])
+
+
+def test_tasks_without_rows_cost_nothing_while_one_process_decides_batch_after_batch(old_cluster):
+    driver(old_cluster).commit(run_all(old_cluster, 0, [b"a"], None), 0)
+    for batch_id in (1, 2):
+        before = len(old_cluster.calls)
+        driver(old_cluster).commit(run_all(old_cluster, batch_id, [b"a"], None), batch_id)
+        assert "init p-1" not in old_cluster.calls[before:]
+
+
+def test_but_they_end_what_is_left_after_a_batch_that_was_not_decided_or_a_run_elsewhere(old_cluster, monkeypatch):
+    driver(old_cluster).commit(run_all(old_cluster, 0, [b"a"], None), 0)
+    here = dict(begin._begun)
+    run_all(old_cluster, 1, [b"b"], [b"c"])  # its abort was interrupted
+    driver(old_cluster).commit(run_all(old_cluster, 1, [b"bc"], None), 1)
+    assert not still_open(old_cluster.logs[T0])
+    run_all(old_cluster, 2, [b"d"], [b"e"])
+    monkeypatch.setattr(begin, "_begun", here)  # that was another process
+    driver(old_cluster).commit(run_all(old_cluster, 2, [b"de"], None), 2)
+    assert not still_open(old_cluster.logs[T0])
+    assert read_committed(old_cluster.logs[T0]) == [b"a", b"bc", b"de"]
 
 
 def test_a_batch_that_is_decided_already_is_read_to_its_end_and_not_written():

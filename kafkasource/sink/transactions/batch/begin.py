@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kafkasource.client.parts.transactions import Listed
 from kafkasource.sink.transactions.batch.moves import move
@@ -16,6 +16,22 @@ from kafkasource.sink.transactions.states import BatchAction, BatchEvent, BatchS
 from kafkasource.sink.transactions.task.plan import BegunBatch
 from kafkasource.sink.transactions.task.transactions import Recovered
 from kafkasource.types import ProducerId
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """What this process began last under a prefix."""
+
+    producer: ProducerId
+    number: int
+
+    def was_last(self, producer: ProducerId, last: Decision | None) -> bool:
+        """Was it decided, and nothing begun since? `producer`: given to the driver that begins now."""
+        following = self.producer._replace(producer_epoch=self.producer.producer_epoch + 1)
+        return producer == following and last is not None and last.number == self.number
+
+
+_begun: dict[str, _Begun] = {}  # by prefix; only where transactions cannot be listed
 
 
 class BatchBegin:
@@ -60,7 +76,14 @@ class BatchBegin:
             first=known is None,
         )
         query_id, forgotten = self._prefix.identity.query_id, self._found.forgotten
-        return BegunBatch(driver, self._write_id, query_id, known, lost, forgotten)
+        ends_left = self._found.unlisted and not self._goes_on(driver.number)
+        return BegunBatch(driver, self._write_id, query_id, known, lost, forgotten, ends_left)
+
+    def _goes_on(self, number: int) -> bool:
+        """Has this process begun the last batch, and was that decided? Then no earlier run has left anything open."""
+        prefix = self._prefix.ids.prefix
+        before, _begun[prefix] = _begun.get(prefix), _Begun(self._producer, number)
+        return before is not None and before.was_last(self._producer, self._last)
 
     def _look(self) -> BatchEvent:
         prefix, ids, transactions = self._prefix, self._prefix.ids, self._prefix.cluster.transactions

@@ -134,6 +134,7 @@ class ExactlyOnceTask:
             return skipped, {}
         first = next(filled, None)
         if first is None:
+            self.end_left(cluster)
             return self.result(None, None, {}), {}
         row_sum = RowSum(positions)
 
@@ -168,6 +169,13 @@ class ExactlyOnceTask:
             )
         self._driver = cluster.transactions.describing(ids.driver)
         return transaction
+
+    def end_left(self, cluster: Cluster) -> None:
+        """By a task without rows: abort what an earlier run may have left open in its slot, where nobody can list it.
+        Blocks."""
+        if self.begun.ends_left and self.plan.write:
+            ids, timeout_ms = self.begun.driver.ids, self.guarantee.timeout_ms
+            cluster.transactions.init_producer_id(ids.task(self.task.slot), timeout_ms)
 
     # A task that fails. Or Spark has given it up and does not say so.
 

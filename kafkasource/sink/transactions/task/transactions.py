@@ -32,6 +32,7 @@ class Recovered:
     forgotten: bool = False  # the brokers know of some of these no more, nor whether they were committed
     recovered: int = 0  # of the decision: these were open until now
     aborted: int = 0  # of no decision: these were open until now
+    unlisted: bool = False  # brokers before 3.0 cannot tell which are open: some may still be
 
 
 class TaskTransactions:
@@ -131,12 +132,16 @@ class TaskTransactions:
         self._abort_slots(last, after)
         lost = tuple(each for each in last.transactions if each.slot in gone) if last else ()
         forgotten = any(isinstance(answer, InvalidProducerIdMapping) for answer in gone.values())
-        return Recovered(lost, forgotten, len(before or ()) - len(after or ()), len(after or ()))
+        recovered, aborted = len(before or ()) - len(after or ()), len(after or ())
+        return Recovered(lost, forgotten, recovered, aborted, unlisted=after is None)
 
     def _abort_slots(self, last: Decision | None, slots: Sequence[int] | None) -> None:
         """Abort the task transactions in these slots.
 
         None: nobody knows which are open. Then all slots below the highest of the last decision that it does not name.
+        The tasks after a start end what is open in their own slots (`ExactlyOnceTask`). What lies above both stays
+        open until `kafka.transaction.timeout.ms`: a batch of an earlier run that had more tasks than either.
+
         A transaction that is open in a decided slot is a newer one: the decided one has ended by now.
         """
         if slots is None:
