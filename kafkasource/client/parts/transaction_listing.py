@@ -42,6 +42,11 @@ class DescribedTransaction:
         return ProducerId(self.producer_id, self.producer_epoch)
 
     @property
+    def committed(self) -> bool:
+        """Its last transaction was committed, and the id not initialised since."""
+        return self.state in ("PrepareCommit", "CompleteCommit")
+
+    @property
     def aborted(self) -> bool:
         """Its last transaction was aborted, by its producer or by the coordinator, and the id not initialised since."""
         return self.state in ("PrepareAbort", "CompleteAbort")

@@ -134,7 +134,7 @@ def was_decided(status: DecisionStatus, driver: DescribedTransaction | None) -> 
         return None
     ahead = driver.producer_epoch - status.driver.producer_epoch
     # An end raises the epoch in dialect 2, the coordinator's own abort in both.
-    if driver.state in ("PrepareCommit", "CompleteCommit") and ahead in (0, 1):
+    if driver.committed and ahead in (0, 1):
         return True
     if driver.aborted and ahead in (0, 1):
         return False

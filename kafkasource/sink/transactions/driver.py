@@ -12,7 +12,8 @@ or not, which is all that a restart has to know:
 Between the decision and the last commit, read_committed shows some task transactions and not others. The next begin
 commits the rest after a crash there, if it comes before the brokers abort open transactions
 (`kafka.transaction.timeout.ms`). If it comes later, transactions are lost, and `lostTransactions` says what happens:
-the loss is never silent. The same holds where a decision may have been made and no record of it is left:
+the loss is never silent. (Of a batch write the next one under its prefix warns, which has other rows.) The same holds
+where a decision may have been made and no record of it is left:
 `decision_status` has the table of what is known after a crash at which point.
 
 With `atomicBatch` the tasks write in the driver's own transaction, whose one end is the decision and shows the rows.

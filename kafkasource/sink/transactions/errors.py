@@ -81,6 +81,22 @@ def lost_text(batch_id: int, lost: Iterable[WrittenTransaction]) -> str:
     )
 
 
+def lost_write_text(prefix: str, write_id: str, lost: Iterable[WrittenTransaction], certain: bool) -> str:
+    """The text of a warning to the next batch write under the prefix, which has other rows."""
+    what = f"batch write {write_id} under {prefix!r} was decided, and the transactions of its tasks {_listed(lost)}"
+    if certain:
+        return (
+            f"{what} were not committed: its job ended before, and more time than 'kafka.transaction.timeout.ms' has "
+            "passed, most likely. The other tasks' rows are in the topics, and these are missing. The write that "
+            "begins now goes on"
+        )
+    return (
+        f"{what} cannot be committed again. If a write has failed since, that is no fault: it has used their ids. If "
+        "not, that write's job ended before all of it was committed, and these rows are missing: look for them in the "
+        "topics. The write that begins now goes on"
+    )
+
+
 def forgotten_text(batch_id: int, lost: Iterable[WrittenTransaction]) -> str:
     """The text of LostDecision, where an id that is forgotten may have been committed or aborted before."""
     return (

@@ -233,6 +233,46 @@ def test_transactions_that_timed_out_after_the_decision_are_told_of_and_written_
     assert query.seen() == query.expected(3)
 
 
+class BatchWrites(Query):
+    """Each batch is a write of its own."""
+
+    def writer(self, written=None):
+        return writer.BatchWriter(targets.parse(self.options | (written or {})), SCHEMA)
+
+    def write(self, number):
+        sent = pickle.loads(pickle.dumps(self.writer()))
+        messages = []
+        for slot in range(SLOTS):
+            self.context = FakeContext(slot)
+            messages.append(pickle.loads(pickle.dumps(sent)).write(self.rows(number, slot)))
+        self.context = None
+        sent.commit(messages)
+
+
+@on(pytest.param("0.11.0.3", marks=pytest.mark.extended), pytest.param("3.9.2", marks=pytest.mark.extended), "4.3.1")
+def test_a_batch_write_that_lost_rows_is_told_of_by_the_next_one(servers, monkeypatch, caplog):
+    query = BatchWrites(servers, monkeypatch, transactionalIdPrefix=f"writes-{uuid.uuid4().hex[:8]}")
+    query.write(0)
+    query.crash_at = "half_ended"
+    with pytest.raises(Crash):
+        query.write(1)
+    ids = TransactionalIds(query.options["transactionalIdPrefix"])
+    with Cluster(ClientConfig.of(servers)) as cluster:
+        for slot in (2, 3):  # as after `kafka.transaction.timeout.ms`
+            cluster.transactions.init_producer_id(ids.task(slot), 60_000)
+    assert caplog.text == ""
+    query.write(2)
+    assert "batch write" in caplog.text
+    assert f"tasks [2, 3] ({2 * ROWS} rows)" in caplog.text
+    caplog.clear()
+    query.write(3)
+    assert caplog.text == ""
+    seen = query.seen()
+    assert {batch_id: n for batch_id, n in Counter(int(row[0]) for row in seen).items() if n != SLOTS * ROWS} == {
+        1: 2 * ROWS
+    }
+
+
 @pytest.mark.extended
 @pytest.mark.parametrize("release", ["3.9.2", "4.3.1"])
 def test_whether_transactions_with_forgotten_ids_were_committed_is_asked_of_the_user(release, monkeypatch):

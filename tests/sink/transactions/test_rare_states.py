@@ -1,5 +1,7 @@
 """Rare states of a batch, each of which once went wrong."""
 
+import re
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -103,3 +105,79 @@ def test_lost_rows_that_no_task_came_to_write_again_stop_the_query_with_atomic_b
     with pytest.raises(LostTransactions, match=r"tasks \[2\]"):
         query.new_driver().commit(results, 0)
     assert sum(seen(cluster).values()) == 4
+
+
+# Batch writes. None is replayed, so nothing is kept of one but its decision.
+
+
+def write(cluster, write_id, *, crash_before=None):
+    query = Query(cluster, batches=1, query_id=write_id)
+    begun = query.new_driver().begin(write_id)
+    results = [query.task(begun, 0, slot) for slot in range(3)]
+    cluster.crash_before = crash_before
+    with nullcontext() if crash_before is None else pytest.raises(Crash):
+        query.new_driver().commit(results, 0)
+    return query
+
+
+@ANY_DIALECT
+def test_a_batch_write_that_lost_some_of_its_rows_is_told_of_by_the_next_one_alone(version, caplog):
+    cluster = FakeTransactionCluster(version)
+    first = write(cluster, "w1", crash_before="end p-1 True")
+    cluster.time_is_up()
+    second = write(cluster, "w2")
+    assert re.findall(r"batch write (\w+) under 'p'.* tasks (.*) were not committed", caplog.text) == [
+        ("w1", "[1, 2] (8 rows)")
+    ]
+    caplog.clear()
+    third = write(cluster, "w3")
+    assert caplog.text == ""
+    assert sum((seen(cluster) & first.expected()).values()) == 4
+    assert seen(cluster) - first.expected() == second.expected() + third.expected()
+
+
+@ANY_DIALECT
+def test_a_batch_write_that_comes_in_time_commits_the_rest_of_the_one_before_and_warns_of_nothing(version, caplog):
+    cluster = FakeTransactionCluster(version)
+    first = write(cluster, "w1", crash_before="end p-1 True")
+    second = write(cluster, "w2")
+    check(cluster, first.expected() + second.expected())
+    assert caplog.text == ""
+
+
+@ANY_DIALECT
+def test_a_batch_write_whose_rows_are_all_there_is_not_told_of_after_one_that_failed(version, caplog):
+    """The ids of its transactions were in use again, and what used them was aborted."""
+    cluster = FakeTransactionCluster(version)
+    first = write(cluster, "w1")
+    failed = Query(cluster, batches=1, query_id="w2")
+    begun = failed.new_driver().begin("w2")
+    failed.new_driver().abort([failed.task(begun, 0, slot) for slot in (0, 1)], 0, [2], begun.driver)
+    third = write(cluster, "w3")
+    check(cluster, first.expected() + third.expected())
+    assert caplog.text == ""
+
+
+def test_brokers_that_cannot_tell_leave_it_to_the_user_whether_it_lost_rows(caplog):
+    cluster = FakeTransactionCluster(1)
+    cluster.cannot_list()
+    write(cluster, "w1", crash_before="end p-1 True")
+    cluster.time_is_up()
+    write(cluster, "w2")
+    assert (
+        "tasks [1, 2] (8 rows) cannot be committed again. If a write has failed since, that is no fault" in caplog.text
+    )
+
+
+@ANY_DIALECT
+@pytest.mark.parametrize("lists", [True, False])
+def test_nor_does_one_say_anything_that_finds_the_ids_forgotten(version, lists, caplog):
+    """They are after each week's pause, whatever became of the write before. Its record may still be there."""
+    cluster = FakeTransactionCluster(version)
+    if not lists:
+        cluster.cannot_list()
+    first = write(cluster, "w1")
+    cluster.forget_ids()
+    second = write(cluster, "w2")
+    check(cluster, first.expected() + second.expected())
+    assert caplog.text == ""

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from kafkasource.client.parts.transactions import Listed
+from kafkasource.client.parts.transactions import DescribedTransaction, Listed
+from kafkasource.errors import UnsupportedApiVersion
 from kafkasource.sink.transactions.batch.moves import move
 from kafkasource.sink.transactions.decision import Decision
 from kafkasource.sink.transactions.decision_status import DecisionStatus, last_batch
 from kafkasource.sink.transactions.driver_transaction import DriverTransaction
-from kafkasource.sink.transactions.names import TransactionalIds
+from kafkasource.sink.transactions.errors import lost_write_text
+from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
 from kafkasource.sink.transactions.prefix import Prefix
 from kafkasource.sink.transactions.states import BatchAction, BatchEvent, BatchState
 from kafkasource.sink.transactions.task.plan import BegunBatch
 from kafkasource.sink.transactions.task.transactions import Recovered
 from kafkasource.types import ProducerId
+
+log = logging.getLogger("kafkasource.sink")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,7 @@ class BatchBegin:
         self._producer = ProducerId(-1, -1)
         self._version = 0
         self._open: Callable[[], Listed] | None = None
+        self._driver_before: Callable[[], DescribedTransaction | None] | None = None  # of a batch write
         self._last: Decision | None = None
         self._status: DecisionStatus | None = None
         self._decided: bool | None = None  # what the coordinator says, where P-kept says `deciding`
@@ -63,6 +69,8 @@ class BatchBegin:
         # Of an older decision than the last batch's they are lost only in name: their slots were in use again since.
         of_last = known is not None and self._last is not None and known.number == self._last.number
         lost = self._found.lost if of_last else ()
+        if lost and self._write_id is not None and known is not None:  # no task is told: this is another write
+            self._warn_of_lost_write(known.query_id, lost)
         driver = DriverTransaction(
             self._prefix.ids,
             self._producer,
@@ -79,6 +87,20 @@ class BatchBegin:
         ends_left = self._found.unlisted and not self._goes_on(driver.number)
         return BegunBatch(driver, self._write_id, query_id, known, lost, forgotten, ends_left)
 
+    def _warn_of_lost_write(self, write_id: str, lost: tuple[WrittenTransaction, ...]) -> None:
+        """Only the first begin after that write can tell. Later ones find ids that were in use again since. So does one
+        that finds them forgotten: they expire a week after a write that lost nothing, too."""
+        assert self._driver_before is not None
+        if self._found.forgotten:
+            return
+        try:
+            before = self._driver_before()
+            is_first = before is not None and before.committed
+        except UnsupportedApiVersion:  # before Kafka 3.0 nobody can ask
+            is_first = None
+        if is_first is not False:
+            log.warning("%s", lost_write_text(self._prefix.ids.prefix, write_id, lost, certain=bool(is_first)))
+
     def _goes_on(self, number: int) -> bool:
         """Has this process begun the last batch, and was that decided? Then no earlier run has left anything open."""
         prefix = self._prefix.ids.prefix
@@ -91,6 +113,8 @@ class BatchBegin:
         # InitProducerId ends what the coordinator remembers.
         self._status, places, self._decided = prefix.status.settled()
         status = self._status
+        if self._write_id is not None:
+            self._driver_before = transactions.describing(ids.driver)
         self._producer = transactions.init_producer_id(ids.driver, prefix.timeout_ms)  # an older driver decides no more
         self._version = ahead.version()
         self._open = ahead.open_transactions
