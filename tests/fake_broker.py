@@ -118,6 +118,7 @@ class FakeKafka(FakeTransactions):
         self.user, self.password = "alice", "secret"
         self.session_lifetime_ms = 0  # what SASL's last answer says; no end of a session is enforced
         self.requests: list[Request] = []
+        self.old_news: dict[int, Any] = {}  # node: what it makes of a topic's row, not having heard of news
         self.silent = False  # about APIs that it does not know
         self.refused: list[tuple[int, int, int]] = []  # node, API key and version of what it does not serve
         self._faults: dict[int, deque[Any]] = defaultdict(deque)
@@ -234,7 +235,7 @@ class FakeKafka(FakeTransactions):
             ],
             "cluster_id": self.cluster_id,
             "controller_id": self.node_ids[0],
-            "topics": [self._topic_row(name) for name in names],
+            "topics": [self.old_news.get(request.node_id, dict)(self._topic_row(name)) for name in names],
         }
 
     def _topic_row(self, name: str) -> dict:

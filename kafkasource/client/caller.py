@@ -208,16 +208,17 @@ class Caller:
 
     # With retries.
 
-    def retrying(self, what: str, attempt: Callable[[float], T]) -> T:
+    def retrying(self, what: str, attempt: Callable[[float], T], *, asked: Counter[int] | None = None) -> T:
         """Run `attempt(milliseconds left)` until it returns. Retriable errors lead to a retry, until the deadline.
 
-        `what` names the call in DeadlineExceeded. `attempt` runs with the lock held.
+        `what` names the call in DeadlineExceeded. `attempt` runs with the lock held. `asked`: how often each node was
+        asked in vain, kept by a caller that asks again because it doubts an answer; else each call begins anew.
         """
         start = self.now_ms()
         deadline = start + self.config.default_api_timeout_ms
         failures = 0
         said: KafkaSourceError | None = None
-        in_vain: Counter[int] = Counter()
+        in_vain: Counter[int] = Counter() if asked is None else asked
         while True:
             try:
                 with self.lock, self._counting(in_vain):
@@ -329,6 +330,9 @@ class Caller:
     def asked_in_vain(self, node_id: int) -> None:
         """A node that answered was of no use to this call: `any_node` takes others first."""
         self._in_vain[node_id] += 1
+        if node_id < 0:  # a bootstrap server: it is known by its own id now
+            address = self.config.bootstrap_servers[-1 - node_id]
+            self._in_vain.update(node.node_id for node in self.metadata.nodes() if (node.host, node.port) == address)
 
     def send_any(self, api: Api, body: RequestBody, left_ms: float, max_version: int | None = None) -> Pending:
         """Send a request to any node, once."""
@@ -357,12 +361,20 @@ class Caller:
                 errors.append(error)
         return errors
 
-    def ask_metadata(self, names: list[str] | None, left_ms: float) -> Body:
-        """Ask any node for these topics, once; None: for all. The answer is in `metadata` when this returns."""
-        pending = self.network.refresh_metadata(self.any_node(left_ms), names, self.timeout_ms(left_ms))
+    def ask_metadata(self, names: list[str] | None, left_ms: float) -> Pending:
+        """Ask any node for these topics, once; None: for all. The answer is in `metadata` when this returns.
+
+        Who finds it of no use tells `asked_in_vain`: the broker may be cut off from the controllers and have old
+        metadata, and being connected it would be asked again. Raises the error of a request that failed.
+        """
+        node_id = self.any_node(left_ms)
+        pending = self.network.refresh_metadata(node_id, names, self.timeout_ms(left_ms))
         self.metadata.keep(names or [])
         self.wait(pending)
-        return pending.result()
+        if pending.error is not None:
+            self.asked_in_vain(node_id)
+            raise pending.error
+        return pending
 
 
 def _tells(error: KafkaSourceError | None) -> int:

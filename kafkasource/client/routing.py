@@ -115,8 +115,10 @@ class Leaders:
             metadata.use(topic)
         missing = [tp for tp, leader in found.items() if leader is None]
         if missing:
-            self._caller.ask_metadata(sorted({tp.topic for tp in missing}), left_ms)
+            asked = self._caller.ask_metadata(sorted({tp.topic for tp in missing}), left_ms)
             found.update((tp, metadata.leader_id(tp)) for tp in found)
+            if any(metadata.partition(tp) is None for tp in missing):
+                self._caller.asked_in_vain(asked.node_id)
         leaders = {}
         for tp, leader in found.items():
             if leader is None:

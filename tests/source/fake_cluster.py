@@ -55,10 +55,10 @@ class FakeCluster:
     def wait(self, *pendings):
         assert not pendings
 
-    def _all_topics(self):
+    def _all_topics(self, asked=None):
         return [self._topic(name) for name in self.logs]
 
-    def _described(self, topics, propagation_ms=5000):
+    def _described(self, topics, propagation_ms=5000, asked=None):
         self.patience.append(propagation_ms)
         return {name: self._topic(name) if name in self.logs else None for name in topics}
 

@@ -7,6 +7,7 @@ and changed from 2.3 on; older ones raise UnsupportedApiVersion.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -60,19 +61,20 @@ class Topics:
         self._metadata = caller.metadata
 
     def describe(
-        self, topics: Iterable[str], *, propagation_ms: int = PROPAGATION_MS
+        self, topics: Iterable[str], *, propagation_ms: int = PROPAGATION_MS, asked: Counter[int] | None = None
     ) -> dict[str, TopicMetadata | None]:
         """Ask the cluster now for these topics. None: no such topic, even after `propagation_ms` of asking again.
 
-        Raises AuthorizationFailed and other fatal errors of a topic.
+        `asked`: who doubts an answer gives the same counter again, and another node is asked. Raises
+        AuthorizationFailed and other fatal errors of a topic.
         """
         names = [*dict.fromkeys(topics)]
         patience = self._caller.now_ms() + propagation_ms
         what = f"metadata of {few(names)}" if names else "the list of brokers"
-        return self._caller.retrying(what, lambda left: self._describe(names, patience, left))
+        return self._caller.retrying(what, lambda left: self._describe(names, patience, left), asked=asked)
 
     def _describe(self, names: Sequence[str], patience_ms: float, left_ms: float) -> dict[str, TopicMetadata | None]:
-        self._caller.ask_metadata([*names], left_ms)
+        self._caller.asked_in_vain(self._caller.ask_metadata([*names], left_ms).node_id)  # if it is asked again
         errors = {name: self._metadata.topic_errors[name] for name in names if name in self._metadata.topic_errors}
         late = self._caller.now_ms() >= patience_ms
         for name, code in errors.items():
@@ -81,19 +83,22 @@ class Topics:
                 raise error
         return {name: None if name in errors else self._metadata.topic(name) for name in names}
 
-    def list(self) -> Sequence[TopicMetadata]:
+    def list(self, *, asked: Counter[int] | None = None) -> Sequence[TopicMetadata]:
         """Ask the cluster now for all topics that the ACLs let us see, internal ones (flagged) included.
 
-        Leaves out those for which a broker reports an error, and warns of them, as Java's clients do.
+        Leaves out those for which a broker reports an error, and warns of them, as Java's clients do. `asked`: see
+        `describe`.
         """
 
         def attempt(left_ms: float) -> Sequence[TopicMetadata]:
-            body = self._caller.ask_metadata(None, left_ms)
+            pending = self._caller.ask_metadata(None, left_ms)
+            self._caller.asked_in_vain(pending.node_id)  # if it is asked again
+            body = pending.result()
             _warn_of_left_out({topic["name"]: topic["error_code"] for topic in body["topics"] if topic["error_code"]})
             found = [self._metadata.topic(topic["name"]) for topic in body["topics"] if not topic["error_code"]]
             return [topic for topic in found if topic is not None]
 
-        return self._caller.retrying("metadata of all topics", attempt)
+        return self._caller.retrying("metadata of all topics", attempt, asked=asked)
 
     # Changes.
 

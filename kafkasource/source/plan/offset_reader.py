@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -104,7 +105,7 @@ class OffsetReader:
         """Ask for the partitions to read: topics and partitions come and go while a query runs.
 
         A partition that was read already (`known`) vanishes, or has another id, only if its topic was deleted. But a
-        broker with old metadata may give the same answer, so the driver asks again before it believes that. Raises
+        broker with old metadata may give the same answer, so the driver asks others before it believes that. Raises
         UnknownTopicOrPartition for a subscribed topic that does not exist. Warns of a pattern that matches nothing.
         """
         found = self._believed(known)
@@ -113,13 +114,14 @@ class OffsetReader:
         return found
 
     def _believed(self, known: StreamOffset | None) -> set[TopicPartition]:
-        found = self._assigned()
+        asked: Counter[int] = Counter()
+        found = self._assigned(asked)
         for _ in range(self._attempts - 1):
             doubt = self._unlike(found, known) if known is not None else None
             if doubt is None:
                 break
             self._wait_after(doubt)
-            found = self._assigned()
+            found = self._assigned(asked)
         if known is not None:
             self._believed_missing = frozenset(self._missing(found, known))
         return found
@@ -135,16 +137,17 @@ class OffsetReader:
         others = recreated_topics(known, StreamOffset({}, self.topic_ids(found)))
         return f"topics of other ids than those read: {', '.join(sorted(others))}" if others else None
 
-    def _assigned(self) -> set[TopicPartition]:
+    def _assigned(self, asked: Counter[int]) -> set[TopicPartition]:
+        """From a node that `asked` does not count yet, if there is one."""
         subscription = self._subscription
         if isinstance(subscription, SubscribePattern):
             return {
                 tp
-                for topic in self._asking(self._cluster.topics.list)
+                for topic in self._asking(lambda: self._cluster.topics.list(asked=asked))
                 if not topic.internal and subscription.matches(topic.name)
                 for tp in topic.topic_partitions
             }
-        existing = self._partitions_of(subscription)
+        existing = self._partitions_of(subscription, asked)
         if isinstance(subscription, Assign):
             self._tell_missing(frozenset(subscription.partitions) - existing)
             return existing & set(subscription.partitions)
@@ -161,10 +164,12 @@ class OffsetReader:
             log.warning(text, subscription.pattern, UNSEEN)
         self._warned_none = not found
 
-    def _partitions_of(self, subscription: SubscribeTopics | Assign) -> set[TopicPartition]:
+    def _partitions_of(self, subscription: SubscribeTopics | Assign, asked: Counter[int]) -> set[TopicPartition]:
         existing: set[TopicPartition] = set()
         patience = 0 if self._warned_missing else PROPAGATION_MS  # not at each micro-batch again
-        described = self._asking(lambda: self._cluster.topics.describe(subscription.topics, propagation_ms=patience))
+        described = self._asking(
+            lambda: self._cluster.topics.describe(subscription.topics, propagation_ms=patience, asked=asked)
+        )
         for name in subscription.topics:
             topic = described.get(name)
             if topic is not None:
@@ -186,13 +191,14 @@ class OffsetReader:
         return {topic: topic_id for topic, topic_id in found.items() if topic_id is not None}
 
     def current_topic_ids(self, partitions: Iterable[TopicPartition], known: StreamOffset) -> dict[str, uuid.UUID]:
-        """Ask for the ids anew. If one differs from the `known` one, ask again before believing it."""
+        """Ask for the ids anew. If one differs from the `known` one, ask another node before believing it."""
         wanted = list(partitions)
+        asked: Counter[int] = Counter()
         found: dict[str, uuid.UUID] = {}
         for attempt in range(max(self._attempts, 1)):
             if attempt:
                 self._sleep(self._retry_ms / 1000)
-            self._cluster.topics.describe(sorted({tp.topic for tp in wanted}), propagation_ms=0)
+            self._cluster.topics.describe(sorted({tp.topic for tp in wanted}), propagation_ms=0, asked=asked)
             found = self.topic_ids(wanted)
             if not recreated_topics(known, StreamOffset({}, found)):
                 break

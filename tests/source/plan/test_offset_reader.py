@@ -106,6 +106,15 @@ QUESTIONS = {
 }
 
 
+def near_the_first_of_three():
+    """Three brokers, and a cluster that is connected to the first alone."""
+    kafka = FakeKafka(nodes=3, topics={"t": 2})
+    cluster = FakeNet(kafka).cluster("broker-1:9092")
+    cluster.topics.describe([])
+    kafka.requests.clear()
+    return kafka, cluster, Sleeps()
+
+
 def brokers():
     kafka = FakeKafka(topics={"t": 2})
     kafka.committed = {("g", "t", 0): 7}
@@ -213,6 +222,44 @@ def test_an_epoch_that_the_leader_does_not_know_says_nothing():
     cluster = FakeCluster(t=[(0, 5)])
     cluster.ends_of_epochs = {(T0, 7): None}
     assert reader(cluster).epoch_ends({T0: 7}) == {}
+
+
+def before_it_grew(row):
+    return {**row, "partitions": row["partitions"][:1]}
+
+
+def before_it_was_made_again(row):
+    return {**row, "topic_id": uuid.UUID(int=7)}
+
+
+@pytest.mark.parametrize("subscription", [{"subscribe": "t"}, {"subscribePattern": "t"}, {"assign": '{"t": [0, 1]}'}])
+@pytest.mark.parametrize("old", [before_it_grew, before_it_was_made_again])
+def test_a_broker_that_is_cut_off_from_the_controllers_is_asked_once_however_near_it_is(subscription, old):
+    # The client has one connection, to that broker, and would rather use it than make another.
+    kafka, cluster, sleep = near_the_first_of_three()
+    asked = reader(cluster, sleep, **subscription)
+    read = StreamOffset({T0: 100, T1: 100}, {"t": kafka.topics["t"].topic_id})
+    kafka.old_news[1] = old
+    assert asked.assigned(read) == {T0, T1}
+    assert asked.topic_ids({T0}) == read.topic_ids
+    first, second = (one.node_id for one in kafka.asked(METADATA))
+    assert (first, sleep) == (1, [1.0])
+    assert second in (2, 3)
+
+
+def test_an_id_that_one_broker_alone_tells_is_not_believed():
+    kafka, cluster, sleep = near_the_first_of_three()
+    kafka.old_news[1] = before_it_was_made_again
+    ids = {"t": kafka.topics["t"].topic_id}
+    assert reader(cluster, sleep).current_topic_ids([T0], StreamOffset({T0: 100}, ids)) == ids
+    assert sleep == [1.0]
+
+
+def test_a_bootstrap_server_that_is_cut_off_is_not_asked_again_as_the_broker_that_it_is():
+    kafka = FakeKafka(nodes=3, topics={"t": 2})
+    kafka.old_news[1] = before_it_grew
+    asked = reader(FakeNet(kafka).cluster("broker-1:9092"), **{"fetchOffset.numRetries": "2"})
+    assert asked.assigned(StreamOffset({T0: 100, T1: 100})) == {T0, T1}
 
 
 def test_a_partition_read_already_is_not_believed_gone_because_one_broker_lags_behind():
