@@ -53,6 +53,10 @@ _MAX_IDLE_MS = 300_000.0
 PROPAGATION_MS = 5_000
 """A broker may not know for this long of a topic that was created through another broker."""
 
+_FURTHER_MS = 2_000  # a further node is asked: so long for its connection, while there is one to another node
+
+_OTHERS = 3  # so many other nodes are asked whether one tells the truth, until one answers
+
 _MARKERS_MS = 10  # a transaction writes its markers after its last answer: some milliseconds. Java waits 20 here.
 
 T = TypeVar("T")
@@ -370,11 +374,40 @@ class Caller:
         node_id = self.any_node(left_ms)
         pending = self.network.refresh_metadata(node_id, names, self.timeout_ms(left_ms))
         self.metadata.keep(names or [])
-        self.wait(pending)
-        if pending.error is not None:
+        if not self._comes(pending, further=bool(self._in_vain and self.network.connections)):
             self.asked_in_vain(node_id)
-            raise pending.error
+            raise pending.error or ConnectFailed(f"broker {node_id}: still being connected; others are asked meanwhile")
         return pending
+
+    def ask_another(self, names: list[str], asked: Counter[int]) -> bool:
+        """Ask a node that was not asked yet for these topics, for a caller that doubts the answers of those `asked`.
+
+        False: none of some others answers, or can be connected in a short while. The answer is in `metadata`.
+        """
+        others = sorted(
+            (node.node_id for node in self.metadata.nodes() if not asked[node.node_id]),
+            key=lambda node_id: (self.network.connect_failures(node_id), not self.network.connected(node_id)),
+        )[:_OTHERS]
+        for node_id in others:
+            asked[node_id] += 1
+            with self.lock:
+                pending = self.network.refresh_metadata(node_id, names)
+            if self._comes(pending, further=True):
+                return True
+        return False
+
+    def _comes(self, pending: Pending, *, further: bool) -> bool:
+        """Wait for an answer. If others can be asked instead (`further`), wait for a connection but a short while, and
+        the shorter the more attempts have failed. It goes on being made."""
+        until = math.inf
+        if further:
+            until = self.now_ms() + _FURTHER_MS / (1 + self.network.connect_failures(pending.node_id))
+        while not pending.done:
+            left = math.inf if self.network.connected(pending.node_id) else until - self.now_ms()
+            if left <= 0:
+                return False
+            self.poll(min(left, self.config.request_timeout_ms))
+        return pending.error is None
 
 
 def _tells(error: KafkaSourceError | None) -> int:

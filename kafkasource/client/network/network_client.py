@@ -173,6 +173,11 @@ class NetworkClient:
         """How many are open. Any thread."""
         return sum(link.ready for link in list(self._links.values()))
 
+    def connected(self, node_id: int) -> bool:
+        """Is there a connection on which the node answers?"""
+        link = self._links.get(node_id)
+        return link is not None and link.established
+
     def connect_failures(self, node_id: int) -> int:
         """How many attempts to connect have failed, with none succeeding since?"""
         link = self._links.get(node_id)

@@ -325,7 +325,7 @@ class PartitionFetcher(Generic[Sent]):
             return
         self._check_patience(self._told(error))
         log.info("fetch of %s at offset %d failed and is tried again: %s", self._tp, self.position, error)
-        if self._news_has_travelled() and self._client.bounds() is None:
+        if self._news_has_travelled() and self._client.is_gone():
             self._skip_what_is_gone()
             return
         self._client.refresh_leader()

@@ -30,7 +30,7 @@ from kafkasource.protocol.apis import FETCH
 from kafkasource.source.fetch.config import FetchSettings
 from kafkasource.source.fetch.line import line_to
 from kafkasource.source.fetch.messages import FetchedPartition, last_version, read_response, request_body
-from kafkasource.source.fetch.planned_log import PlannedLog, Truncation, compare
+from kafkasource.source.fetch.planned_log import PlannedLog, Truncation, compare, is_gone
 from kafkasource.source.fetch.replicas import rack_of, read_replicas
 
 Sent = TypeVar("Sent")
@@ -85,12 +85,15 @@ class PartitionClient(Protocol[Sent]):
     def reconnect(self) -> None:
         """Close the connection to the leader; the next `send` opens another."""
 
+    def is_gone(self) -> bool:
+        """Ask whether the topic was deleted, or the name has another topic now."""
+
     def bounds(self) -> LogBounds | None:
-        """Ask what the log holds. None: the topic was deleted, or the name has another topic now."""
+        """Ask what the log holds. None: it is gone."""
 
     @property
     def is_deleted(self) -> bool:
-        """After `bounds`: did no topic have the name?"""
+        """After `is_gone` or `bounds`: did no topic have the name?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +232,9 @@ class ClusterPartition:
         """The next poll of the cluster reads the answer and drops it."""
 
     def refresh_leader(self) -> None:
-        """Ask now. A topic that is unknown shows at the next `send`."""
-        self._cluster.topics.describe([self._tp.topic], propagation_ms=0)
+        """Ask now, and at each further time another node until a fetch succeeds. A topic that is unknown shows at the
+        next `send`."""
+        self._cluster.topics.describe([self._tp.topic], propagation_ms=0, asked=self._log.asked)
 
     def reconnect(self) -> None:
         node_id = self._node_id
@@ -239,10 +243,12 @@ class ClusterPartition:
             if node_id != self._cluster.metadata.leader_id(self._tp):
                 self._leave_replica()
 
+    def is_gone(self) -> bool:
+        return is_gone(self._cluster, self._log)
+
     def bounds(self) -> LogBounds | None:
         cluster = self._cluster
-        topic = cluster.topics.describe([self._tp.topic], propagation_ms=0)[self._tp.topic]
-        if topic is None or self._tp.partition not in topic.partitions or not self._log.is_same_topic:
+        if self.is_gone():
             return None
         start = cluster.offsets.list({self._tp: EARLIEST}, self._isolation_level)[self._tp].offset
         end = cluster.offsets.list({self._tp: LATEST}, self._isolation_level)[self._tp].offset

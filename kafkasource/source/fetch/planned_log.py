@@ -3,9 +3,12 @@
 A process's shared cluster may remember a topic or a leader that is older than the plan's, or one that is newer:
 
     the plan's id and epoch   the common case: nothing is asked
-    another topic id          metadata are asked for once; where the id stays another, nothing is fetched by that name
-    an older epoch            metadata are asked for once; brokers fence a fetch that is still too old
+    another topic id          metadata are asked for; where the id stays another, nothing is fetched by that name
+    an older epoch            metadata are asked for; brokers fence a fetch that is still too old
     a newer epoch             a leader was elected after the plan: it is asked once where the plan's epoch ends
+
+Any broker tells metadata, also one that is cut off from the controllers and has old ones. So where an answer lacks what
+was planned, another broker is asked, and no log is gone because one broker of several says so.
 
 A plan's epoch is no older than any record below the plan's end. Where that epoch ends earlier in the new leader's log,
 the log was truncated (an unclean election): the records behind are gone, and what has their offsets now is not them.
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -54,6 +58,7 @@ class PlannedLog:
         self._cluster = cluster
         self._compared_epoch = offset_range.leader_epoch  # the newest leader that is known to have the planned records
         self._truncation: Truncation | None = None  # found, and not taken yet
+        self.asked: Counter[int] = Counter()  # nodes that were asked for metadata since the range last moved
 
     @property
     def planned_epoch(self) -> int | None:
@@ -67,6 +72,7 @@ class PlannedLog:
     def pin(self, topic_id: uuid.UUID | None) -> None:
         """A fetch with this id succeeded. If the plan has no id, the range keeps this one from now on."""
         self.topic_id = self.topic_id or topic_id
+        self.asked.clear()
 
     @property
     def is_same_topic(self) -> bool:
@@ -82,10 +88,29 @@ class PlannedLog:
     @property
     def is_known(self) -> bool:
         """Does the process know a leader, and is its metadata certainly not older than the plan?"""
-        if self._cluster.metadata.leader_id(self.topic_partition) is None or not self.is_same_topic:
-            return False
+        return self._cluster.metadata.leader_id(self.topic_partition) is not None and not self.is_doubtful
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Do the metadata lack what was planned: the partition, its topic's id, an epoch as new as the plan's?"""
+        return self.is_denied or self._is_older
+
+    @property
+    def is_denied(self) -> bool:
+        """Do the metadata say that the planned log is not there?
+
+        An older epoch says so only where there are no ids to tell a topic that was made again: with the same id it is
+        old news.
+        """
+        if self._cluster.metadata.partition(self.topic_partition) is None or not self.is_same_topic:
+            return True
+        has_ids = self.topic_id and self._cluster.metadata.topic_id(self.topic_partition.topic)
+        return self._is_older and not has_ids
+
+    @property
+    def _is_older(self) -> bool:
         known, planned = self.known_epoch, self.planned_epoch
-        return known is None or planned is None or known >= planned
+        return known is not None and planned is not None and known < planned
 
     @property
     def has_new_leader(self) -> bool:
@@ -112,16 +137,33 @@ class PlannedLog:
 
 
 def learn(cluster: Cluster, logs: Iterable[PlannedLog]) -> None:
-    """Ask once for the metadata of all topics that the process does not know, or for which the plan may be newer.
+    """Ask once for the metadata of all topics that the process does not know, or for which the plan may be newer; and
+    another broker for what that answer lacks.
 
     If a broker refuses a topic, the fetch meets that error. Raises DeadlineExceeded if no broker answers.
     """
-    topics = sorted({one.topic_partition.topic for one in logs if not one.is_known})
-    if topics:
-        try:
-            cluster.topics.describe(topics, propagation_ms=0)
-        except BrokerError as error:
-            log.debug("metadata of a task's topics: %s", error)
+    unknown = [one for one in logs if not one.is_known]
+    if not unknown:
+        return
+    asked: Counter[int] = Counter()
+    try:
+        cluster.topics.describe(sorted({one.topic_partition.topic for one in unknown}), propagation_ms=0, asked=asked)
+    except BrokerError as error:
+        log.debug("metadata of a task's topics: %s", error)
+        return
+    doubtful = sorted({one.topic_partition.topic for one in unknown if one.is_doubtful})
+    if doubtful:
+        cluster.caller.ask_another(doubtful, asked)
+
+
+def is_gone(cluster: Cluster, planned: PlannedLog) -> bool:
+    """Do two brokers say that the log which was planned is not there, or one if no other can be asked?"""
+    asked: Counter[int] = Counter()
+    topics = [planned.topic_partition.topic]
+    cluster.topics.describe(topics, propagation_ms=0, asked=asked)
+    if planned.is_denied:
+        cluster.caller.ask_another(topics, asked)
+    return planned.is_denied
 
 
 def compare(cluster: Cluster, logs: Iterable[PlannedLog]) -> None:

@@ -100,6 +100,9 @@ class Script:
     def reconnect(self):
         self.events.append("reconnect")
 
+    def is_gone(self):
+        return self.bounds() is None
+
     def bounds(self):
         self.events.append("bounds")
         return self.log_bounds

@@ -3,8 +3,8 @@
 import uuid
 
 import pytest
-from fake_broker import Error, FakeTopic
-from fetch_rig import TP, Rig, offsets
+from fake_broker import Error, FakeNet, FakeTopic
+from fetch_rig import TP, Kafka, Rig, offsets
 
 from kafkasource.errors import DataLoss
 from kafkasource.protocol.apis import FETCH, LIST_OFFSETS, METADATA, OFFSET_FOR_LEADER_EPOCH
@@ -90,6 +90,78 @@ def test_a_deleted_topic_ends_a_tolerant_read_behind_what_came(rig, caplog, tole
     assert rows == list(range(len(rows)))
     assert f"[{len(rows)}, 100)" in caplog.text
     assert rig.net.now < 1010
+
+
+def unheard_of(row):
+    return {"error_code": 3, "name": row["name"], "partitions": []}
+
+
+def without_partitions(row):
+    return {**row, "partitions": []}
+
+
+def of_another_id(row):
+    return {**row, "topic_id": uuid.UUID(int=7)}
+
+
+OLD_NEWS = pytest.mark.parametrize("old", [unheard_of, without_partitions, of_another_id])
+
+
+def near_the_first_of(nodes):
+    """A task's cluster that is connected to the first of several brokers alone; the second has the records."""
+    rig = Rig()
+    rig.kafka = Kafka(nodes=nodes, topics={"t": 1})
+    rig.topic.leaders[0] = 2
+    rig.net = FakeNet(rig.kafka, seed=0.99)  # of two that are connected the client takes the first
+    rig.cluster = rig.net.cluster("broker-1:9092")
+    rig.cluster.topics.describe([])
+    rig.kafka.requests.clear()
+    return rig
+
+
+@OLD_NEWS
+def test_a_broker_that_is_cut_off_from_the_controllers_does_not_make_a_log_gone(old, caplog):
+    rig = near_the_first_of(3)
+    rig.kafka.old_news[1] = lambda row: old(row) if row["name"] == "t" else row
+    assert rig.read(topic_id=rig.topic.topic_id, leader_epoch=0, fail_on_data_loss=False) == list(range(100))
+    assert rig.net.now < 1001
+    assert len(rig.kafka.asked(METADATA)) == 2
+    assert "lost" not in caplog.text
+
+
+@OLD_NEWS
+@pytest.mark.parametrize("fault", [1, 6, 100])  # OFFSET_OUT_OF_RANGE, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_ID
+def test_nor_does_it_when_it_is_asked_while_a_range_is_read(old, fault, caplog):
+    rig = near_the_first_of(3)
+    batches = rig.batches(topic_id=rig.topic.topic_id, leader_epoch=0, fail_on_data_loss=False)
+    rows = offsets([next(batches)])
+    rig.kafka.old_news[1] = old
+    rig.kafka.fault(FETCH, Error(fault), Error(fault))
+    assert rows + offsets(batches) == list(range(100))
+    assert rig.net.now < 1020
+    assert "lost" not in caplog.text
+
+
+def test_a_deleted_topic_is_asked_about_at_two_brokers(rig, caplog):
+    rig = near_the_first_of(5)
+    planned = rig.topic.topic_id
+    del rig.kafka.topics["t"]
+    assert rig.read(topic_id=planned, fail_on_data_loss=False) == []
+    assert "the topic has been deleted" in caplog.text
+    assert rig.net.now < 1012
+
+
+@pytest.mark.parametrize("fate", ["refused", "blackhole"])
+@pytest.mark.parametrize(("away", "most_s"), [([3], 17), ([2, 3, 4], 27)])
+def test_brokers_that_cannot_be_connected_do_not_keep_a_deleted_topic_from_being_noticed(fate, away, most_s, caplog):
+    # With all brokers it takes 11 s: twice as long as the news of a new topic may travel.
+    rig = near_the_first_of(4)
+    planned = rig.topic.topic_id
+    rig.net.fates = {f"broker-{node}": fate for node in away}
+    del rig.kafka.topics["t"]
+    assert rig.read(topic_id=planned, fail_on_data_loss=False) == []
+    assert "the topic has been deleted" in caplog.text
+    assert rig.net.now - 1000 < most_s
 
 
 def test_a_plan_without_ids_is_read_by_name(rig):
