@@ -20,6 +20,7 @@ from kafkasource.errors import (
     KafkaSourceError,
     LeaderNotAvailable,
     ProtocolError,
+    UnknownLeaderEpoch,
     UnknownTopicOrPartition,
     UnsupportedApiVersion,
     UnsupportedVersion,
@@ -70,6 +71,7 @@ class Leaders:
         partition's row of the response.
         """
         found: dict[TopicPartition, T] = {}
+        outdated: set[str] = set()  # topics of partitions whose leader in metadata is older than we know it to be
         patience = self._caller.now_ms() + PROPAGATION_MS
 
         def take(response: Body) -> list[BrokerError]:
@@ -77,11 +79,16 @@ class Leaders:
             for tp, row in _partition_rows(response):
                 if row["error_code"]:
                     errors.append(self._caller.refusal(api, error_for(row["error_code"], f"{api.name} {tp}")))
+                    if isinstance(errors[-1], UnknownLeaderEpoch):
+                        outdated.add(tp.topic)
                 elif tp in wanted:
                     found[tp] = answer(row)
             return errors
 
         def attempt(left_ms: float) -> None:
+            if outdated:
+                self._caller.asked_in_vain(self._caller.ask_metadata(sorted(outdated), left_ms).node_id)
+                outdated.clear()
             missing = [tp for tp in wanted if tp not in found]
             bodies = {
                 node_id: body(led, left_ms) for node_id, led in _by_node(self._find(missing, patience, left_ms)).items()
@@ -100,10 +107,12 @@ class Leaders:
             self._caller.retrying(f"{api.name} of {few(wanted)}", attempt)
         return found
 
-    def current_epoch(self, tp: TopicPartition) -> int:
-        """The leader epoch for requests (KIP-320); -1: not known."""
+    def current_epoch(self, tp: TopicPartition, at_least: int | None = None) -> int:
+        """The leader epoch for requests (KIP-320); -1: metadata have none. `at_least`: one that is known otherwise."""
         known = self._metadata.partition(tp)
-        return -1 if known is None or known.leader_epoch is None else known.leader_epoch
+        if known is None or known.leader_epoch is None:
+            return -1
+        return max(known.leader_epoch, at_least or 0)
 
     def _find(
         self, partitions: Iterable[TopicPartition], patience_ms: float, left_ms: float

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kafkasource.client.caller import few
@@ -46,16 +47,19 @@ class Offsets:
         self,
         wanted: Mapping[TopicPartition, int],
         isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        *,
+        epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
     ) -> dict[TopicPartition, ListedOffset]:
         """The offset at EARLIEST (-2), LATEST (-1; exclusive) or at the first record not older than a timestamp in ms.
 
         LATEST is the high watermark, under read_committed the last stable offset. Raises UnsupportedApiVersion where
         `wanted` has a timestamp and the leader is a broker before 0.10.1, which knows only when segments of the log
-        were written. Brokers before 0.11 have no transactions, so both isolation levels see the same there.
+        were written. Brokers before 0.11 have no transactions, so both isolation levels see the same there. `epochs`:
+        of leaders that the caller knows of; an older one, which still believes that it leads, is not listened to.
         """
 
         def row(tp: TopicPartition) -> Fields:
-            epoch = self._leaders.current_epoch(tp)
+            epoch = self._leaders.current_epoch(tp, epochs.get(tp))
             return {"partition_index": tp.partition, "current_leader_epoch": epoch, "timestamp": wanted[tp]}
 
         def body(led: list[TopicPartition], left_ms: float) -> RequestBody:

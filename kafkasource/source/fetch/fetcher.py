@@ -35,6 +35,7 @@ from kafkasource.errors import (
     OffsetOutOfRange,
     ProtocolError,
     RequestTimeout,
+    UnknownLeaderEpoch,
     UnknownTopicId,
     UnknownTopicOrPartition,
     UnsupportedRecordFormat,
@@ -74,14 +75,14 @@ class Recovery(Enum):
     REFRESH = auto()  # ask for the leader anew, and fetch a little later
     RECONNECT = auto()  # fetch again over another connection
     ASK_BOUNDS = auto()  # the offset may be gone
-    REFRESH_THEN_ASK = auto()  # the topic may be gone, or the broker that was asked has not heard of it yet
+    REFRESH_THEN_ASK = auto()  # the log may be gone, or the broker that was asked has not heard of it yet
 
 
 def recovery(error: KafkaSourceError) -> Recovery:
     """The table of faults. `PartitionFetcher` does what it says."""
     if isinstance(error, OffsetOutOfRange):
         return Recovery.ASK_BOUNDS
-    if isinstance(error, (UnknownTopicOrPartition, UnknownTopicId, InconsistentTopicId)):
+    if isinstance(error, (UnknownTopicOrPartition, UnknownTopicId, InconsistentTopicId, UnknownLeaderEpoch)):
         return Recovery.REFRESH_THEN_ASK
     if isinstance(error, (UnsupportedRecordFormat, RecordBatchTooLarge, MalformedRecordTimestamp)):
         return Recovery.FAIL  # a second fetch would meet the same error

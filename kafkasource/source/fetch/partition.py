@@ -30,8 +30,9 @@ from kafkasource.protocol.apis import FETCH
 from kafkasource.source.fetch.config import FetchSettings
 from kafkasource.source.fetch.line import line_to
 from kafkasource.source.fetch.messages import FetchedPartition, last_version, read_response, request_body
-from kafkasource.source.fetch.planned_log import PlannedLog, Truncation, compare, is_gone
+from kafkasource.source.fetch.planned_log import PlannedLog, Truncation, compare, is_gone, planned_epochs
 from kafkasource.source.fetch.replicas import rack_of, read_replicas
+from kafkasource.types import IsolationLevel
 
 Sent = TypeVar("Sent")
 
@@ -139,13 +140,12 @@ class ClusterPartition:
         if self._log.has_new_leader:  # elected since the last comparison, while we waited for a replica, say
             raise FencedLeaderEpoch(74, f"Fetch of {self._tp}: its new leader was not asked for what was planned")
         replica = None if self._leader_only else self._replicas.node_id(cluster, self._tp)
-        known = cluster.metadata.partition(self._tp)
         body = request_body(
             self._tp,
             fetch_offset,
             self._settings,
             topic_id=topic_id,
-            leader_epoch=known.leader_epoch if known else None,
+            leader_epoch=self._log.current_epoch,
             max_bytes=max_bytes,
             rack="" if self._leader_only else self._rack,
             wait=replica is None,  # a replica without records is behind: the leader has them now
@@ -247,13 +247,15 @@ class ClusterPartition:
         return is_gone(self._cluster, self._log)
 
     def bounds(self) -> LogBounds | None:
-        cluster = self._cluster
         if self.is_gone():
             return None
-        start = cluster.offsets.list({self._tp: EARLIEST}, self._isolation_level)[self._tp].offset
-        end = cluster.offsets.list({self._tp: LATEST}, self._isolation_level)[self._tp].offset
+        start, end = (self._listed(symbol, self._isolation_level) for symbol in (EARLIEST, LATEST))
         return LogBounds(start or 0, end or 0)
 
     @property
     def is_deleted(self) -> bool:
         return self._cluster.metadata.topic(self._tp.topic) is None
+
+    def _listed(self, symbol: int, isolation_level: IsolationLevel) -> int | None:
+        listed = self._cluster.offsets.list({self._tp: symbol}, isolation_level, epochs=planned_epochs([self._log]))
+        return listed[self._tp].offset

@@ -4,7 +4,7 @@ A process's shared cluster may remember a topic or a leader that is older than t
 
     the plan's id and epoch   the common case: nothing is asked
     another topic id          metadata are asked for; where the id stays another, nothing is fetched by that name
-    an older epoch            metadata are asked for; brokers fence a fetch that is still too old
+    an older epoch            metadata are asked for; requests name the plan's, which a leader that is too old refuses
     a newer epoch             a leader was elected after the plan: it is asked once where the plan's epoch ends
 
 Any broker tells metadata, also one that is cut off from the controllers and has old ones. So where an answer lacks what
@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkasource.errors import BrokerError, ClusterAuthorizationFailed, UnsupportedApiVersion
-from kafkasource.types import OffsetRange
+from kafkasource.types import OffsetRange, TopicPartition
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
@@ -86,6 +86,15 @@ class PlannedLog:
         return None if known is None else known.leader_epoch
 
     @property
+    def current_epoch(self) -> int | None:
+        """For requests to the leader: one of before the plan, which still believes that it leads, does not know it.
+
+        None where metadata have no epoch (brokers before 2.4).
+        """
+        known = self.known_epoch
+        return None if known is None else max(known, self.planned_epoch or 0)
+
+    @property
     def is_known(self) -> bool:
         """Does the process know a leader, and is its metadata certainly not older than the plan?"""
         return self._cluster.metadata.leader_id(self.topic_partition) is not None and not self.is_doubtful
@@ -102,8 +111,12 @@ class PlannedLog:
         An older epoch says so only where there are no ids to tell a topic that was made again: with the same id it is
         old news.
         """
-        if self._cluster.metadata.partition(self.topic_partition) is None or not self.is_same_topic:
-            return True
+        absent = self._cluster.metadata.partition(self.topic_partition) is None
+        return absent or not self.is_same_topic or self.is_made_again
+
+    @property
+    def is_made_again(self) -> bool:
+        """Do the epochs say so? Where there are ids, those do."""
         has_ids = self.topic_id and self._cluster.metadata.topic_id(self.topic_partition.topic)
         return self._is_older and not has_ids
 
@@ -134,6 +147,11 @@ class PlannedLog:
         """The truncation, if one was found. Each is returned once."""
         found, self._truncation = self._truncation, None
         return found
+
+
+def planned_epochs(logs: Iterable[PlannedLog]) -> dict[TopicPartition, int]:
+    """Those that are known."""
+    return {one.topic_partition: one.planned_epoch for one in logs if one.planned_epoch is not None}
 
 
 def learn(cluster: Cluster, logs: Iterable[PlannedLog]) -> None:
@@ -173,7 +191,7 @@ def compare(cluster: Cluster, logs: Iterable[PlannedLog]) -> None:
     then goes unnoticed.
     """
     new = [one for one in logs if one.has_new_leader]
-    wanted = {one.topic_partition: one.planned_epoch for one in new if one.planned_epoch is not None}
+    wanted = planned_epochs(new)
     if not wanted:
         return
     leader_epochs = {one.topic_partition: one.known_epoch or 0 for one in new}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic
 
 from kafkasource.client.cluster import Cluster
@@ -21,7 +21,7 @@ from kafkasource.source.fetch.config import FetchSettings
 from kafkasource.source.fetch.fetcher import PartitionFetcher
 from kafkasource.source.fetch.memory import leased_memory
 from kafkasource.source.fetch.partition import ClusterPartition, Sent
-from kafkasource.source.fetch.planned_log import PlannedLog, compare, learn
+from kafkasource.source.fetch.planned_log import PlannedLog, compare, learn, planned_epochs
 from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ def bind_ends(cluster: Cluster, logs: Sequence[PlannedLog], isolation_level: Iso
 
     `earliest` needs nothing here: such a range begins at its planned start, or where the log does when it is fetched.
     """
-    late = [log for log in logs if log.offset_range.to_latest and log.is_same_topic]
-    listed = _latest(cluster, {log.topic_partition for log in late}, isolation_level)
+    late = [log for log in logs if log.offset_range.to_latest and log.is_same_topic and not log.is_made_again]
+    listed = _latest(cluster, {log.topic_partition for log in late}, isolation_level, planned_epochs(late))
     for log in logs:
         latest = listed.get(log.topic_partition) if log.offset_range.to_latest else None
         if latest is not None and latest.offset is not None and latest.offset > log.offset_range.end_offset:
@@ -86,18 +86,22 @@ def bind_ends(cluster: Cluster, logs: Sequence[PlannedLog], isolation_level: Iso
 
 
 def _latest(
-    cluster: Cluster, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
+    cluster: Cluster,
+    partitions: Collection[TopicPartition],
+    isolation_level: IsolationLevel,
+    epochs: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, ListedOffset]:
     """The end offsets of the logs now, without the partitions of topics that are gone."""
     try:
-        return cluster.offsets.list(dict.fromkeys(partitions, LATEST), isolation_level) if partitions else {}
+        wanted = dict.fromkeys(partitions, LATEST)
+        return cluster.offsets.list(wanted, isolation_level, epochs=epochs) if partitions else {}
     except UnknownTopicOrPartition:
         topics = {tp.topic for tp in partitions}
         if len(topics) == 1:
             return {}
         found: dict[TopicPartition, ListedOffset] = {}
         for topic in topics:
-            found |= _latest(cluster, [tp for tp in partitions if tp.topic == topic], isolation_level)
+            found |= _latest(cluster, [tp for tp in partitions if tp.topic == topic], isolation_level, epochs)
         return found
 
 

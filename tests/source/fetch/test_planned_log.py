@@ -2,9 +2,10 @@
 
 import uuid
 
+import pyarrow as pa
 import pytest
 from fake_broker import Error, FakeNet, FakeTopic
-from fetch_rig import TP, Kafka, Rig, offsets
+from fetch_rig import TP, Kafka, Rig, offsets, record_batch
 
 from kafkasource.errors import DataLoss
 from kafkasource.protocol.apis import FETCH, LIST_OFFSETS, METADATA, OFFSET_FOR_LEADER_EPOCH
@@ -107,10 +108,10 @@ def of_another_id(row):
 OLD_NEWS = pytest.mark.parametrize("old", [unheard_of, without_partitions, of_another_id])
 
 
-def near_the_first_of(nodes):
+def near_the_first_of(nodes, kafka=Kafka):
     """A task's cluster that is connected to the first of several brokers alone; the second has the records."""
     rig = Rig()
-    rig.kafka = Kafka(nodes=nodes, topics={"t": 1})
+    rig.kafka = kafka(nodes=nodes, topics={"t": 1})
     rig.topic.leaders[0] = 2
     rig.net = FakeNet(rig.kafka, seed=0.99)  # of two that are connected the client takes the first
     rig.cluster = rig.net.cluster("broker-1:9092")
@@ -250,6 +251,57 @@ def test_each_election_during_a_read_is_asked_about_once(rig):
             elect(rig, node_id=2 if len(rows) == 30 else 1)
     assert rows == list(range(100))
     assert [request.node_id for request in rig.kafka.asked(OFFSET_FOR_LEADER_EPOCH)] in ([2, 1], [1])
+
+
+class LeaderOfBefore(Kafka):
+    """Broker 1 led under epoch 5 and was cut off: it still believes so. Broker 2 leads under epoch 6."""
+
+    value = b"leader"
+
+    def __init__(self, **given):
+        super().__init__(**given)
+        self.topics["t"].epochs[0] = 6
+        self.old_news[1] = lambda row: {
+            **row,
+            "partitions": [{**row["partitions"][0], "leader_id": 1, "leader_epoch": 5}],
+        }
+
+    def _of_partition(self, request, topic, asked):
+        if request.node_id != 1:
+            return super()._of_partition(request, topic, asked)
+        if asked["current_leader_epoch"] > 5:
+            return {"error_code": 75}
+        first = asked["fetch_offset"] // 10 * 10
+        return {"records": record_batch(first, value=b"before") if first < 40 else b"", "high_watermark": 40}
+
+    def _list_offsets(self, request):
+        body = super()._list_offsets(request)
+        if request.node_id == 1:
+            (row,), (asked,) = body["topics"][0]["partitions"], request.body["topics"][0]["partitions"]
+            row |= {"error_code": 75 if asked["current_leader_epoch"] > 5 else 0, "offset": 300, "leader_epoch": 5}
+        return body
+
+
+@pytest.mark.parametrize("away_s", [0, 2])
+@pytest.mark.parametrize("planned", [{}, {"to_latest": True}])
+def test_a_leader_of_before_the_plan_is_not_read_from(away_s, planned):
+    rig = near_the_first_of(2, LeaderOfBefore)
+    if away_s:  # only the one of before can be asked at first
+        rig.net.fates = {"broker-2": "refused"}
+        rig.net.later(away_s, rig.net.fates.clear)
+    one = OffsetRange(TP, 20, 100, leader_epoch=6, topic_id=rig.topic.topic_id, **planned)
+    rows = pa.Table.from_batches(list(rig.fetch(one)))
+    assert rows.column("offset").to_pylist() == list(range(20, 100))
+    assert set(rows.column("value").to_pylist()) == {b"leader"}
+    assert rig.net.now < 1010
+
+
+def test_without_ids_an_epoch_before_the_plan_s_is_another_topic_of_the_name(rig, caplog):
+    rig.kafka.versions[METADATA.key] = (0, 9)  # Kafka 2.4 to 2.7
+    rig.topic.epochs[0] = 1
+    assert rig.read(leader_epoch=5, fail_on_data_loss=False) == []
+    assert "deleted, or recreated under its name" in caplog.text
+    assert rig.net.now < 1010
 
 
 def test_an_epoch_that_nobody_can_tell_the_end_of_is_no_loss(rig):
