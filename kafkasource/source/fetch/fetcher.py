@@ -11,7 +11,7 @@ position --fetch--> answer --scan--> send next fetch --> decode --> rows --> pos
 Invariants: rows are yielded in offset order, each once; `position` only grows, and grows past holes (compaction,
 markers, aborted transactions) by the batches' last offsets, whatever their row counts; it passes over records that
 are gone only through `loss.report`, and never reads others in their place. Not a step forward for
-`kafkaConsumer.pollTimeoutMs` is an error: a stuck partition must be seen.
+`kafkaConsumer.pollTimeoutMs` is an error: a stuck partition must be seen. Where the log ends by then, it is a loss.
 """
 
 from __future__ import annotations
@@ -232,6 +232,8 @@ class PartitionFetcher(Generic[Sent]):
             )
             self._most_bytes = max(in_flight.asked_bytes // 2, _LEAST_THROTTLED_BYTES)
             return None
+        if self._clock() >= self._patience_ends and self._passes_over_what_was_cut_off():
+            return None
         self._check_patience(
             f"the broker has nothing at this offset; its high watermark is {fetched.high_watermark}"
             + ("" if fetched.last_stable_offset is None else f", its last stable offset {fetched.last_stable_offset}")
@@ -384,6 +386,14 @@ class PartitionFetcher(Generic[Sent]):
             self._check_patience(str(error))  # a new leader may not know yet what its log holds
             self._client.refresh_leader()
             self._back_off()
+
+    def _passes_over_what_was_cut_off(self) -> bool:
+        """Nothing has come for as long as the range waits. If the log ends here, the rest was there and is gone."""
+        end = self._client.high_watermark()
+        if end is None or end > self.position:
+            return False  # a transaction is open, or the leader is new and cannot tell yet
+        self._skip_to(self._range.end_offset, f"the log ends at {end}")
+        return True
 
     @property
     def _is_at_earliest(self) -> bool:

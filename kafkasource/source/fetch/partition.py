@@ -11,6 +11,7 @@ not the ones that were planned (`planned_log`).
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -19,12 +20,14 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.network.pending import Pending
 from kafkasource.client.parts.offsets import EARLIEST, LATEST
 from kafkasource.errors import (
+    DeadlineExceeded,
     FencedLeaderEpoch,
     KafkaSourceError,
     OffsetNotAvailable,
     OffsetOutOfRange,
     RequestTimeout,
     UnknownTopicId,
+    UnknownTopicOrPartition,
 )
 from kafkasource.protocol.apis import FETCH
 from kafkasource.source.fetch.config import FetchSettings
@@ -95,6 +98,9 @@ class PartitionClient(Protocol[Sent]):
     @property
     def is_deleted(self) -> bool:
         """After `is_gone` or `bounds`: did no topic have the name?"""
+
+    def high_watermark(self) -> int | None:
+        """Ask where the log ends, open transactions included. None: it is gone, or nobody can tell (KIP-207)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +261,16 @@ class ClusterPartition:
     @property
     def is_deleted(self) -> bool:
         return self._cluster.metadata.topic(self._tp.topic) is None
+
+    def high_watermark(self) -> int | None:
+        asked: Counter[int] = Counter()
+        topics = [self._tp.topic]
+        try:
+            self._cluster.topics.describe(topics, propagation_ms=0, asked=asked)
+            self._cluster.caller.ask_another(topics, asked)  # the leader of before has a log that ends earlier
+            return None if self._log.is_denied else self._listed(LATEST, IsolationLevel.READ_UNCOMMITTED)
+        except (DeadlineExceeded, UnknownTopicOrPartition):
+            return None
 
     def _listed(self, symbol: int, isolation_level: IsolationLevel) -> int | None:
         listed = self._cluster.offsets.list({self._tp: symbol}, isolation_level, epochs=planned_epochs([self._log]))

@@ -4,13 +4,13 @@ import uuid
 
 import pytest
 from fake_broker import CLOSE, Cut, Error, FakeTopic, Flip
-from fetch_rig import Rig, offsets
+from fetch_rig import Kafka, Rig, offsets, record_batch
 
 from kafkasource.client.network.receive_memory import frame_buffers
 from kafkasource.errors import CorruptRecordBatch, DataLoss, DeadlineExceeded
-from kafkasource.protocol.apis import FETCH, METADATA
+from kafkasource.protocol.apis import FETCH, LIST_OFFSETS, METADATA
 from kafkasource.protocol.frames import READ_AHEAD_BYTES, FrameBuffers
-from kafkasource.types import OffsetRange, TopicPartition
+from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 
 
 @pytest.fixture
@@ -128,6 +128,47 @@ def test_a_broker_that_never_answers_is_an_error_with_the_option_to_turn(rig):
     rig.kafka.fault(FETCH, *["silence"] * 50)
     with pytest.raises(DeadlineExceeded, match=r"offset 0 of t-0 in 120000 milliseconds .*pollTimeoutMs"):
         rig.read()
+
+
+class EndsAt50(Kafka):
+    log_end = 50
+
+    def _of_partition(self, request, topic, asked):
+        at = asked["fetch_offset"]
+        return {"records": record_batch(at // 10 * 10) if at < 50 else b"", "high_watermark": 50}
+
+
+@pytest.fixture
+def ends_at_50():
+    """A log of which neither id nor epoch tells that it was planned to be longer."""
+    rig = Rig()
+    rig.kafka.__class__ = EndsAt50
+    return rig
+
+
+@pytest.mark.parametrize("start", [40, 50])
+def test_a_log_that_ends_within_the_range_is_a_loss_and_the_query_goes_on_where_that_is_tolerated(
+    ends_at_50, start, caplog
+):
+    with pytest.raises(DataLoss, match=r"offset \[50, 100\) for topic partition t-0: the log ends at 50"):
+        ends_at_50.read(start, 100)
+    assert ends_at_50.read(start, 100, fail_on_data_loss=False) == list(range(start, 50))
+    assert "50 offsets are skipped; reading goes on at 100" in caplog.text
+
+
+def test_a_new_leader_that_cannot_tell_the_high_watermark_yet_has_lost_nothing(ends_at_50):
+    ends_at_50.kafka.fault(LIST_OFFSETS, *[Error(78)] * 200)  # OFFSET_NOT_AVAILABLE (KIP-207)
+    with pytest.raises(DeadlineExceeded, match=r"offset 50 of t-0 in 120000 milliseconds .*pollTimeoutMs"):
+        ends_at_50.read(40, 100, fail_on_data_loss=False)
+
+
+def test_an_open_transaction_is_waited_for_and_lost_by_nobody(ends_at_50):
+    ends_at_50.kafka.log_end = 100  # the high watermark; the last stable offset is 50
+    committed = {"isolation_level": IsolationLevel.READ_COMMITTED, "fail_on_data_loss": False}
+    with pytest.raises(DeadlineExceeded, match=r"offset 50 of t-0 in 120000 milliseconds .*pollTimeoutMs"):
+        ends_at_50.read(40, 100, **committed)
+    (asked,) = ends_at_50.kafka.asked(LIST_OFFSETS)
+    assert asked.body["isolation_level"] == IsolationLevel.READ_UNCOMMITTED.value
 
 
 def test_a_reader_that_stops_early_leaves_the_connection_usable(rig):

@@ -100,6 +100,10 @@ class Script:
     def reconnect(self):
         self.events.append("reconnect")
 
+    def high_watermark(self):
+        self.events.append("high watermark")
+        return self.log_bounds.end
+
     def is_gone(self):
         return self.bounds() is None
 
@@ -281,6 +285,16 @@ def test_a_partition_that_stays_silent_becomes_an_error_that_names_the_option():
         DeadlineExceeded, match=r"offset 6 of t-0 in 10000 milliseconds .*pollTimeoutMs.*stable offset 5"
     ):
         read(script, 6, 7)
+
+
+def test_a_log_that_ends_within_the_range_by_the_end_of_patience_has_lost_the_rest(caplog):
+    answers = [batch(0, 3), *[FetchedPartition(b"", 3)] * 99]
+    with pytest.raises(DataLoss, match=r"offset \[3, 9\) for topic partition t-0: the log ends at 3.*failOnDataLoss"):
+        read(Script(*answers, bounds=LogBounds(0, 3)), 0, 9)
+    script = Script(*answers, bounds=LogBounds(0, 3))
+    assert read(script, 0, 9, fail_on_data_loss=False) == [0, 1, 2]
+    assert "6 offsets are skipped" in caplog.text
+    assert script.events.count("high watermark") == 1
 
 
 def test_a_leader_that_never_comes_back_becomes_an_error_with_the_reason():

@@ -1,10 +1,10 @@
 """Readers and fetcher on a real Kafka. confluent-kafka writes, so what is read was not encoded by us."""
 
 import pytest
-from confluent_topic import Topic
+from confluent_topic import Topic, rows_of
 
 from kafkasource import options
-from kafkasource.errors import DataLoss, DeadlineExceeded
+from kafkasource.errors import DataLoss
 from kafkasource.source.spark.input_partition import KafkaInputPartition
 from kafkasource.source.spark.stream import StreamReader
 from kafkasource.types import OffsetRange, TopicPartition
@@ -77,13 +77,15 @@ def test_aborted_transactions_are_seen_by_read_uncommitted_only(topic):
     assert [r["value"] for r in topic.rows()] == [b"a1", b"a2", b"b1", b"b2", b"c1", b"d1"]
 
 
-def test_an_end_that_never_comes_is_an_error_within_the_poll_timeout(topic):
+def test_an_end_that_never_comes_is_a_loss_once_the_poll_timeout_has_ended(topic):
     topic = topic()
     topic.write([{"value": b"v"}])
-    reader = topic.reader(**{"kafkaConsumer.pollTimeoutMs": "300", "kafka.fetch.max.wait.ms": "50"})
+    impatient = {"kafkaConsumer.pollTimeoutMs": "300", "kafka.fetch.max.wait.ms": "50"}
     task = KafkaInputPartition((OffsetRange(TopicPartition(topic.name, 0), 0, 5),))
-    with pytest.raises(DeadlineExceeded, match=r"offset 1 .*kafkaConsumer.pollTimeoutMs.*high watermark is 1"):
-        list(reader.read(task))
+    with pytest.raises(DataLoss, match=rf"offset \[1, 5\) for topic partition {topic.name}-0: the log ends at 1"):
+        list(topic.reader(**impatient).read(task))
+    reader = topic.reader(**impatient, failOnDataLoss="false")
+    assert [row["value"] for row in rows_of(reader, [task])] == [b"v"]
 
 
 def test_an_end_beyond_the_log_is_a_loss_before_any_task_runs(topic):
