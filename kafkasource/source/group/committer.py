@@ -4,9 +4,11 @@ Spark's checkpoint is the truth and the group a view of it: nothing here delays 
 joins the group; it commits as a consumer without membership, which brokers refuse while the group has live members.
 
 Offers come on Spark's thread of the reader process, ten milliseconds apart when the query is idle. One daemon thread
-with a Cluster of its own commits the newest of them, at most once a second. A partition's offset only goes up, except
-for a topic that was deleted and created again. Brokers forget an offset that a group without members has not committed
-for `offsets.retention.minutes`, so an idle query commits all of its offsets again now and then.
+with a Cluster of its own commits the newest of them, at most once a second. Spark may name the end of an earlier
+micro-batch after that of a later one (asynchronous progress tracking), so a partition's offset only goes up, except for
+a topic that was deleted and created again, and under a later leader, whose log may have been truncated. Brokers forget
+an offset that a group without members has not committed for `offsets.retention.minutes`, so an idle query commits all
+of its offsets again now and then.
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ import queue
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
@@ -39,6 +42,8 @@ MOST_BACKOFF_S = 60.0
 CALL_MS = 10_000  # one commit with its retries; after that a newer one is due
 
 TopicIds = Mapping[str, uuid.UUID]
+LeaderEpochs = Mapping[TopicPartition, int]
+_Offer: TypeAlias = tuple[PartitionOffsets, TopicIds, LeaderEpochs]
 
 
 def group_to_commit(options: Options) -> str | None:
@@ -54,24 +59,44 @@ class Ledger:
     def __init__(self) -> None:
         self._newest: dict[TopicPartition, int] = {}
         self._topic_ids: dict[str, uuid.UUID] = {}
+        self._leader_epochs: LeaderEpochs = {}  # of the newest offsets
         self._told: dict[TopicPartition, int] = {}
         self._pending: dict[TopicPartition, int] = {}
         self._not_before_s = float("-inf")
         self._renew_s = float("inf")
         self._failures = 0
 
-    def offer(self, offsets: PartitionOffsets, topic_ids: TopicIds) -> None:
-        """Take over newer offsets. Forget partitions that are not offered any more."""
+    def offer(
+        self, offsets: PartitionOffsets, topic_ids: TopicIds, leader_epochs: LeaderEpochs = MappingProxyType({})
+    ) -> None:
+        """Take over newer offsets. Forget partitions that are not offered any more.
+
+        Of two offsets with different epochs the one with the later epoch is newer, else the higher one.
+        """
         known = self._topic_ids
         recreated = {topic for topic, topic_id in topic_ids.items() if known.get(topic, topic_id) != topic_id}
         topics = {tp.topic for tp in offsets}
         self._topic_ids = {topic: each for topic, each in {**known, **topic_ids}.items() if topic in topics}
         self._told = {tp: offset for tp, offset in self._told.items() if tp in offsets and tp.topic not in recreated}
+        later, earlier = self._under_other_leaders(leader_epochs, recreated)
         self._newest = {
-            tp: offset if tp.topic in recreated else max(offset, self._newest.get(tp, offset))
+            tp: offset if tp.topic in recreated or tp in later else max(offset, self._newest.get(tp, offset))
             for tp, offset in offsets.items()
-        }
+            if tp not in earlier
+        } | {tp: self._newest[tp] for tp in earlier if tp in offsets}
         self._pending = {tp: offset for tp, offset in self._newest.items() if self._told.get(tp) != offset}
+
+    def _under_other_leaders(
+        self, offered: LeaderEpochs, recreated: Collection[str]
+    ) -> tuple[set[TopicPartition], set[TopicPartition]]:
+        """The partitions whose offered epochs are later, and those whose offered epochs are earlier, than the known."""
+        known = self._leader_epochs
+        if offered is known or offered == known:
+            return set(), set()
+        later = {tp for tp, epoch in offered.items() if tp.topic in recreated or epoch > known.get(tp, epoch)}
+        earlier = {tp for tp, epoch in offered.items() if epoch < known.get(tp, epoch) and tp in self._newest} - later
+        self._leader_epochs = {**offered, **{tp: known[tp] for tp in earlier}} if earlier else offered
+        return later, earlier
 
     def due(self, now_s: float) -> dict[TopicPartition, int]:
         """The offsets to commit now. Empty: nothing yet."""
@@ -137,14 +162,19 @@ class GroupCommitter:
         self._clock = clock
         self._mine = PerProcess(_Mine)
 
-    def offer(self, offsets: PartitionOffsets, topic_ids: TopicIds | None = None) -> None:
+    def offer(
+        self,
+        offsets: PartitionOffsets,
+        topic_ids: TopicIds | None = None,
+        leader_epochs: LeaderEpochs | None = None,
+    ) -> None:
         """Offer the next offsets to read, now that the query has finished those below. Never blocks.
 
-        The caller must not modify the mappings later. `topic_ids` has the topics whose ids are known. The first offer
-        starts the thread.
+        The caller must not modify the mappings later. `topic_ids` has the topics whose ids are known, `leader_epochs`
+        the partitions whose epochs are. The first offer starts the thread.
         """
         mine = self._mine.get()
-        offered = offsets, topic_ids or {}
+        offered = offsets, topic_ids or {}, leader_epochs or {}
         if not offsets or offered == mine.last:
             return
         mine.last = offered
@@ -174,7 +204,7 @@ class GroupCommitter:
 class _Mine:
     """What a committer has in one process."""
 
-    last: tuple[PartitionOffsets, TopicIds] | None = None  # offered last
+    last: _Offer | None = None
     sender: _Sender | None = None
 
 
@@ -198,7 +228,7 @@ class _Sender:
         self._cluster: Commits | None = None
         self._ledger = Ledger()
         self._warned_of: set[str] = set()
-        self.inbox: queue.SimpleQueue[tuple[PartitionOffsets, TopicIds] | threading.Event | None] = queue.SimpleQueue()
+        self.inbox: queue.SimpleQueue[_Offer | threading.Event | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="kafkasource-group-offsets", daemon=True)
         self._thread.start()
 

@@ -239,7 +239,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The micro-batch that ended here is done. For the last one before a pause, Spark shows that only with its next
         question."""
         if self._committer is not None and end.offsets:
-            self._committer.offer(end.offsets, end.topic_ids)
+            self._committer.offer(end.offsets, end.topic_ids, end.leader_epochs)
 
     def _observe(self, begin: StreamOffset, reader: OffsetReader) -> None:
         latest = self._end_offsets.latest

@@ -140,6 +140,35 @@ def test_an_offset_never_goes_back():
     assert committed_by(ledger, 6.0) == {T1: 2}
 
 
+def test_under_a_later_leader_an_offset_goes_back_as_the_truncated_log_did():
+    """Else the group would be above what the query has read, and who starts from it would not read what is between."""
+    ledger = Ledger()
+    ledger.offer({T0: 150, T1: 9}, {}, {T0: 5, T1: 5})
+    committed_by(ledger, 5.0)
+    ledger.offer({T0: 130, T1: 8}, {}, {T0: 6, T1: 5})
+    assert committed_by(ledger, 6.0) == {T0: 130}
+    ledger.offer({T0: 140, T1: 9}, {}, {T0: 6, T1: 5})
+    assert committed_by(ledger, 7.0) == {T0: 140}
+
+
+def test_an_end_under_an_earlier_leader_that_comes_late_is_not_newer_however_high():
+    ledger = Ledger()
+    ledger.offer({T0: 130}, {}, {T0: 6})
+    committed_by(ledger, 5.0)
+    ledger.offer({T0: 150, T1: 1}, {}, {T0: 5, T1: 0})
+    assert committed_by(ledger, 6.0) == {T1: 1}
+    ledger.offer({T0: 140, T1: 1}, {}, {T0: 6, T1: 0})
+    assert committed_by(ledger, 7.0) == {T0: 140}
+
+
+def test_a_topic_created_again_begins_anew_though_its_epochs_are_earlier():
+    ledger = Ledger()
+    ledger.offer({T0: 10}, {"t": uuid.uuid4()}, {T0: 5})
+    committed_by(ledger, 5.0)
+    ledger.offer({T0: 3}, {"t": uuid.uuid4()}, {T0: 0})
+    assert committed_by(ledger, 6.0) == {T0: 3}
+
+
 def test_a_topic_created_again_begins_anew():
     ledger, old, new = Ledger(), uuid.uuid4(), uuid.uuid4()
     ledger.offer({T0: 10, U0: 10}, {"t": old, "u": old})

@@ -23,8 +23,8 @@ class Offers(list):
         self.group = group
         return self
 
-    def offer(self, offsets, topic_ids):
-        self.append((dict(offsets), dict(topic_ids)))
+    def offer(self, offsets, topic_ids, leader_epochs):
+        self.append((dict(offsets), dict(topic_ids), dict(leader_epochs)))
 
     def flush(self):
         self.append("flushed")
@@ -653,7 +653,7 @@ def test_what_is_finished_is_offered_to_the_group_when_spark_commits_and_when_it
     offers.clear()
     stream.commit(end)
     stream.latestOffset(end, ReadAllAvailable())
-    assert offers == [({TopicPartition("t", 0): 5}, cluster.topic_ids)] * 2
+    assert offers == [({TopicPartition("t", 0): 5}, cluster.topic_ids, cluster.epochs)] * 2
     stream.stop()
     assert offers[-1] == "closed"
 
@@ -665,7 +665,7 @@ def test_the_end_of_a_run_under_available_now_reaches_the_group_before_spark_end
     end = wire(stream.latestOffset(wire(stream.initialOffset()), ReadAllAvailable()))
     assert "flushed" not in offers
     stream.latestOffset(end, ReadAllAvailable())
-    assert offers[-2:] == [({TopicPartition("t", 0): 5}, {}), "flushed"]
+    assert offers[-2:] == [({TopicPartition("t", 0): 5}, {}, {}), "flushed"]
 
 
 @pytest.mark.parametrize("given", [{}, {"kafka.group.id": "g", "commitOffsets": "false"}])
