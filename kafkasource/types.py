@@ -119,6 +119,11 @@ class OffsetRange:
     def size(self) -> int:
         return self.end_offset - self.start_offset
 
+    @property
+    def is_whole_log(self) -> bool:
+        """From `earliest` to `latest`, in one piece?"""
+        return self.from_earliest and self.to_latest
+
     def split(self, pieces: int) -> list[OffsetRange]:
         """Cut into at most `pieces` non-empty neighbours that cover this range exactly, the larger ones last."""
         size, more = divmod(self.size, pieces)

@@ -329,7 +329,7 @@ class PartitionFetcher(Generic[Sent]):
         self._check_patience(self._told(error))
         log.info("fetch of %s at offset %d failed and is tried again: %s", self._tp, self.position, error)
         if self._news_has_travelled() and self._client.is_gone():
-            self._skip_what_is_gone()
+            self._end_with_the_log()
             return
         self._client.refresh_leader()
         self._back_off()
@@ -374,7 +374,7 @@ class PartitionFetcher(Generic[Sent]):
         end = self._range.end_offset
         bounds = self._client.bounds()
         if bounds is None:
-            self._skip_what_is_gone()
+            self._end_with_the_log()
         elif self.position < bounds.start and self._is_at_earliest:
             self.position = min(bounds.start, end)  # the user did not ask for records that aged out
             self.restart_patience()
@@ -386,6 +386,23 @@ class PartitionFetcher(Generic[Sent]):
             self._check_patience(str(error))  # a new leader may not know yet what its log holds
             self._client.refresh_leader()
             self._back_off()
+
+    def _end_with_the_log(self) -> None:
+        """The log of the plan is gone. `earliest` to `latest` is another of its name, if nothing was read yet."""
+        anew = self._range.is_whole_log and self.position == self._range.start_offset
+        deleted = self._client.is_deleted
+        self._skip_to(self._range.end_offset, _IS_DELETED if deleted else _IS_GONE, deleted=deleted)
+        if anew and self._bind_anew():
+            self.position = self._range.start_offset
+
+    def _bind_anew(self) -> bool:
+        """Read what the log holds now, as the JVM connector's batch does. False: there is no log."""
+        now = self._client.bind_anew()
+        if now is None:
+            return False
+        log.warning("%s is read from earliest to latest: that is %s now", self._tp, now)
+        self._range, self.is_covered = now, False
+        return True
 
     def _passes_over_what_was_cut_off(self) -> bool:
         """Nothing has come for as long as the range waits. If the log ends here, the rest was there and is gone."""
@@ -402,7 +419,7 @@ class PartitionFetcher(Generic[Sent]):
 
     def _end_where_the_log_was_truncated(self, found: Truncation) -> None:
         """End the range at the cut. The records behind it were not planned: the next plan finds the truncation, too,
-        and continues there."""
+        and continues there. No plan follows a batch: `earliest` to `latest` is read to the end that the log has now."""
         end = max(found.end_offset, self.position)
         self._report_gone(
             end,
@@ -411,18 +428,13 @@ class PartitionFetcher(Generic[Sent]):
             f" log of leader epoch {found.leader_epoch}",
             loss.LOG_TRUNCATED,
         )
-        self._range = replace(self._range, end_offset=end)
+        if not (self._range.is_whole_log and self.position <= found.end_offset and self._bind_anew()):
+            self._range = replace(self._range, end_offset=end)
 
     def _skip_to(self, resume: int, reason: str, *, deleted: bool = False) -> None:
         self._report_gone(self.position, resume, reason, deleted=deleted)
         self.position = resume
         self.restart_patience()
-
-    def _skip_what_is_gone(self) -> None:
-        if self._client.is_deleted:
-            self._skip_to(self._range.end_offset, _IS_DELETED, deleted=True)
-        else:
-            self._skip_to(self._range.end_offset, _IS_GONE)
 
     def _report_gone(
         self,

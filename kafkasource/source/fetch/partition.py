@@ -18,7 +18,7 @@ from typing import Protocol, TypeVar
 from kafkasource import metrics
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.network.pending import Pending
-from kafkasource.client.parts.offsets import EARLIEST, LATEST
+from kafkasource.client.parts.offsets import EARLIEST, LATEST, ListedOffset
 from kafkasource.errors import (
     DeadlineExceeded,
     FencedLeaderEpoch,
@@ -35,7 +35,7 @@ from kafkasource.source.fetch.line import line_to
 from kafkasource.source.fetch.messages import FetchedPartition, last_version, read_response, request_body
 from kafkasource.source.fetch.planned_log import PlannedLog, Truncation, compare, is_gone, planned_epochs
 from kafkasource.source.fetch.replicas import rack_of, read_replicas
-from kafkasource.types import IsolationLevel
+from kafkasource.types import IsolationLevel, OffsetRange
 
 Sent = TypeVar("Sent")
 
@@ -98,6 +98,12 @@ class PartitionClient(Protocol[Sent]):
     @property
     def is_deleted(self) -> bool:
         """After `is_gone` or `bounds`: did no topic have the name?"""
+
+    def bind_anew(self) -> OffsetRange | None:
+        """What a range from `earliest` to `latest` is in the log of now, after a truncation or another log of the name.
+
+        None: there is no log.
+        """
 
     def high_watermark(self) -> int | None:
         """Ask where the log ends, open transactions included. None: it is gone, or nobody can tell (KIP-207)."""
@@ -255,7 +261,7 @@ class ClusterPartition:
     def bounds(self) -> LogBounds | None:
         if self.is_gone():
             return None
-        start, end = (self._listed(symbol, self._isolation_level) for symbol in (EARLIEST, LATEST))
+        start, end = (self._listed(symbol, self._isolation_level).offset for symbol in (EARLIEST, LATEST))
         return LogBounds(start or 0, end or 0)
 
     @property
@@ -268,10 +274,19 @@ class ClusterPartition:
         try:
             self._cluster.topics.describe(topics, propagation_ms=0, asked=asked)
             self._cluster.caller.ask_another(topics, asked)  # the leader of before has a log that ends earlier
-            return None if self._log.is_denied else self._listed(LATEST, IsolationLevel.READ_UNCOMMITTED)
+            return None if self._log.is_denied else self._listed(LATEST, IsolationLevel.READ_UNCOMMITTED).offset
         except (DeadlineExceeded, UnknownTopicOrPartition):
             return None
 
-    def _listed(self, symbol: int, isolation_level: IsolationLevel) -> int | None:
+    def bind_anew(self) -> OffsetRange | None:
+        if self._cluster.metadata.partition(self._tp) is None:
+            return None
+        if self._log.is_denied:
+            self._log.begin_anew()
+        latest = self._listed(LATEST, self._isolation_level)
+        self._log.bind_end(latest.offset or 0, latest.leader_epoch)
+        return self._log.offset_range
+
+    def _listed(self, symbol: int, isolation_level: IsolationLevel) -> ListedOffset:
         listed = self._cluster.offsets.list({self._tp: symbol}, isolation_level, epochs=planned_epochs([self._log]))
-        return listed[self._tp].offset
+        return listed[self._tp]

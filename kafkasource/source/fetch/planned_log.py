@@ -69,6 +69,11 @@ class PlannedLog:
         self.offset_range = replace(self.offset_range, end_offset=end_offset, leader_epoch=leader_epoch)
         self._end_offset, self._compared_epoch = end_offset, leader_epoch
 
+    def begin_anew(self) -> None:
+        """The range is of the log of now, which is another than planned, and from its start. `bind_end` comes next."""
+        self.topic_id = self._cluster.metadata.topic_id(self.topic_partition.topic)
+        self.offset_range = replace(self.offset_range, start_offset=0, topic_id=self.topic_id, leader_epoch=None)
+
     def pin(self, topic_id: uuid.UUID | None) -> None:
         """A fetch with this id succeeded. If the plan has no id, the range keeps this one from now on."""
         self.topic_id = self.topic_id or topic_id

@@ -1,6 +1,8 @@
 """A range is read from the log that it was planned for, and from no other: topic ids and leader epochs."""
 
+import re
 import uuid
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -395,6 +397,57 @@ def test_the_end_is_listed_under_the_querys_isolation_level(rig, isolation_level
     offsets(rig.fetch(late(5, 50), isolation_level=isolation_level))
     (asked,) = rig.kafka.asked(LIST_OFFSETS)
     assert asked.body["isolation_level"] == isolation_level.value
+
+
+def whole_log(rig, end):
+    """What a batch from earliest to latest has planned."""
+    epoch, topic_id = rig.topic.epochs[0], rig.topic.topic_id
+    return OffsetRange(TP, 5, end, from_earliest=True, to_latest=True, leader_epoch=epoch, topic_id=topic_id)
+
+
+@pytest.mark.parametrize("planned_end", [60, 100, 300])
+@pytest.mark.parametrize("remembers", ["the old topic", "the new topic"])
+def test_earliest_to_latest_of_a_topic_made_again_is_what_the_new_one_holds_and_the_old_one_is_lost(
+    rig, planned_end, remembers, caplog
+):
+    planned = whole_log(rig, planned_end)
+    rig.read(0, 10)
+    rig.topic.topic_id = uuid.uuid4()
+    if remembers == "the new topic":
+        rig.cluster.topics.describe(["t"])
+    assert offsets(rig.fetch(planned, fail_on_data_loss=False)) == list(range(100))
+    assert re.search(
+        r"lost.*offset \[5, \d+\) for topic partition t-0: the topic has been deleted, or recreated", caplog.text
+    )
+    assert rig.net.now < 1005
+    with pytest.raises(DataLoss, match=r"offset \[5, \d+\) for topic partition t-0: .*recreated"):
+        offsets(rig.fetch(planned))
+
+
+@pytest.mark.parametrize("remembers", ["nothing", "the old leader"])
+def test_earliest_to_latest_of_a_truncated_log_is_what_it_holds_and_what_was_cut_is_lost(rig, remembers, caplog):
+    planned = whole_log(rig, 100)
+    if remembers == "the old leader":
+        rig.read(0, 10)
+    elect(rig, ends_at=60)
+    rig.kafka.log_end = 80
+    assert offsets(rig.fetch(planned, fail_on_data_loss=False)) == list(range(5, 80))
+    with pytest.raises(DataLoss, match=r"offset \[60, 100\) for topic partition t-0: the log was truncated"):
+        offsets(rig.fetch(planned))
+    assert "offset [60, 100) for topic partition t-0" in caplog.text
+
+
+@pytest.mark.parametrize("changes", [{"from_earliest": False}, {"to_latest": False}])
+def test_of_a_piece_of_a_log_that_was_made_again_nothing_is_read(rig, changes):
+    planned = replace(whole_log(rig, 100), **changes)
+    rig.topic.topic_id = uuid.uuid4()
+    assert offsets(rig.fetch(planned, fail_on_data_loss=False)) == []
+
+
+def test_earliest_to_latest_of_a_deleted_topic_is_nothing(rig):
+    planned = whole_log(rig, 100)
+    del rig.kafka.topics["t"]
+    assert offsets(rig.fetch(planned, fail_on_data_loss=False)) == []
 
 
 def test_a_new_leader_that_does_not_know_its_end_yet_shortens_nothing(rig):

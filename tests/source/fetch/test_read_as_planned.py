@@ -121,6 +121,17 @@ def test_a_topic_recreated_after_the_plan_is_a_loss_though_it_is_longer(topic):
         rows_of(reader, tasks)
 
 
+def test_a_second_action_from_earliest_to_latest_reads_a_topic_that_was_made_again(topic, caplog):
+    reader = topic.reader(failOnDataLoss="false")
+    tasks = reader.partitions()
+    assert offsets(rows_of(reader, tasks)) == list(range(COUNT))
+    topic.delete()
+    topic.create()
+    topic.write([{"value": b"another %d" % n} for n in range(7)])
+    assert [row["value"] for row in rows_of(reader, tasks)] == [b"another %d" % n for n in range(7)]
+    assert "recreated under its name" in caplog.text
+
+
 def test_a_topic_deleted_during_the_read_ends_it_behind_what_was_read(topic, caplog):
     reader, (task,) = planned(topic, failOnDataLoss="false", **IN_SMALL_FETCHES)
     batches = reader.read(task)
