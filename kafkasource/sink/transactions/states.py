@@ -324,10 +324,8 @@ PLANS: dict[tuple[Last, Order], BatchPlan] = {
     (Last.DECIDED, Order.LATER): BatchPlan.WRITE,
     (Last.LOST, Order.EARLIER): BatchPlan.REFUSE,
     (Last.LOST, Order.SAME): BatchPlan.REPLACE,
-    (
-        Last.LOST,
-        Order.LATER,
-    ): BatchPlan.WRITE,  # of a stream lost only in name: Spark would not have gone on had they not ended
+    # Of a stream lost only in name: Spark would not have gone on had they not ended.
+    (Last.LOST, Order.LATER): BatchPlan.WRITE,
     (Last.UNDECIDED, Order.EARLIER): BatchPlan.REFUSE,
     (Last.UNDECIDED, Order.SAME): BatchPlan.WRITE,
     (Last.UNDECIDED, Order.LATER): BatchPlan.WRITE,

@@ -38,9 +38,8 @@ class BegunBatch:
     last: LastBatch | None  # under the prefix
     lost: tuple[WrittenTransaction, ...]  # of the last decision: brokers did not commit these when begin asked
     forgotten: bool = False  # they know of some of these no more, nor whether they were committed
-    ends_left: bool = (
-        False  # a task without rows, too, ends what an earlier run left open in its slot: none can be listed
-    )
+    ends_left: bool = False
+    """A task without rows, too, ends what an earlier run left open in its slot: brokers before 3.0 cannot list it."""
 
     def lost_error(self, batch_id: int, more: str = "") -> LostTransactions:
         """What a task raises where it cannot write the lost rows again, or is not to."""
