@@ -4,7 +4,8 @@
 
     Route      one streaming query: reads what any of its flows wants, once; writes to all of its targets (`clusters`)
     topics     threads for each route: make, grow and configure the targets' topics as the source's are, but for
-               refused_settings
+               refused_settings, and in circles for carried_settings
+    job        the queries; checkpoint_lock: one mirror at a time on a checkpoint
 
 Each target also keeps a map of offsets, which the sink writes: `kafkasource.offset_map`.
 Everything up to the routes is pure. Nothing here is needed to read or write with the format itself.
