@@ -134,6 +134,17 @@ class Query:
     def expected(self, batches):
         return Counter(f"{b}/{s}/{r}" for b in range(batches) for s in range(SLOTS) for r in range(ROWS))
 
+    def seen_up_to_a_later_record(self):
+        """What `seen` gives once it is past a record written now to each partition: no transaction is open there."""
+        producer = confluent_kafka.Producer({"bootstrap.servers": self.servers, "log_level": 0})
+        for partition in range(SLOTS):
+            producer.produce(self.topic, b"after", partition=partition)
+        producer.flush(30)
+        seen = self.seen()
+        while seen["after"] < SLOTS:  # abort markers may be some milliseconds behind
+            seen = self.seen()
+        return seen - Counter(after=SLOTS)
+
     def seen(self):
         found = values_of(self.servers, self.topic, range(SLOTS), settled=True)
         return Counter(value.decode() for values in found.values() for value in values)
@@ -202,14 +213,7 @@ def test_brokers_that_cannot_tell_what_is_open_have_nothing_open_after_a_start_w
     rows = query.rows
     query.rows = lambda batch_id, slot: (each for s in range(SLOTS) for each in rows(batch_id, s) if slot == 0)
     query.run(1)
-    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "log_level": 0})
-    for number in range(SLOTS):
-        producer.produce(query.topic, b"after", partition=number)
-    producer.flush(30)
-    seen = query.seen()
-    while seen["after"] < SLOTS:  # abort markers may be some milliseconds behind
-        seen = query.seen()
-    assert seen - Counter(after=SLOTS) == query.expected(1)
+    assert query.seen_up_to_a_later_record() == query.expected(1)
 
 
 @the_older_in_make_extended
@@ -381,14 +385,7 @@ def test_a_batch_of_one_task_that_ends_in_the_middle_leaves_no_transaction_open(
                 pickle.loads(sent).write(query.rows(1, 1))
             query.context = None
         assert "Ongoing" not in states().values()
-    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "log_level": 0})
-    for number in range(SLOTS):
-        producer.produce(query.topic, b"after", partition=number)
-    producer.flush(30)
-    seen = query.seen()
-    while seen["after"] < SLOTS:  # abort markers may be some milliseconds behind
-        seen = query.seen()
-    assert seen - Counter(after=SLOTS) == query.expected(1)
+    assert query.seen_up_to_a_later_record() == query.expected(1)
     query.run(2)
     assert query.seen() - Counter(after=SLOTS) == query.expected(2)
 
