@@ -138,8 +138,9 @@ def start(plan: Plan, spark: SparkSession, *, once: bool = False, end: threading
     kafkasource.register(spark)
     mirror = Mirror([], [], folder=_stop_files())
     try:
+        default_scheme = _default_scheme(spark)
         for route in found:
-            mirror.locks.take(str(route.checkpoint), _default_scheme(spark))
+            mirror.locks.take(str(route.checkpoint), default_scheme)
         if plan.metrics_port is not None:
             sinks = {route.name: {**route.write, "checkpointLocation": str(route.checkpoint)} for route in found}
             once_only = sinks if plan.exactly_once else None

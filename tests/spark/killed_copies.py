@@ -27,6 +27,7 @@ from descendants import descendants
 from java_programs import SHORT_LIVED_JVM
 from spark_processes import linked_spark_home
 
+from campaign.whole_files import write_whole
 from kafkasource.sink.transactions.crash_points import ENVIRONMENT, POINTS
 
 APP = Path(__file__).with_name("exactly_once_app.py")
@@ -111,9 +112,7 @@ class Application:
 
     def crash(self, point):
         """Let a process of it die at a point, and wait until it has."""
-        prepared = self._crash_file.with_suffix(".new")
-        prepared.write_text(point)
-        prepared.rename(self._crash_file)
+        write_whole(self._crash_file, point)
         deadline = time.monotonic() + STARTS_AND_WORKS_S
         while self._crash_file.exists():
             self.write(10)

@@ -331,7 +331,8 @@ class Sender:
     def _take(self, answer: Answer, now_ms: float) -> None:
         """Send a batch again if that can help and its task still wants it. Otherwise fail the task."""
         batch, error = answer.batch, answer.error
-        is_next, is_alone = self._queues.is_next(batch), self._queues.is_alone(batch)
+        failed = error is not None  # else nobody asks for the batches beside it
+        is_next, is_alone = failed and self._queues.is_next(batch), failed and self._queues.is_alone(batch)
         outcome = outcome_of(answer, is_next=is_next, is_alone=is_alone, retries=self.config.retries)
         if outcome is Outcome.STORED:
             producer_log.produced(answer)
