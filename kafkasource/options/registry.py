@@ -6,11 +6,10 @@ Names are those of Confluent's clients, where these have them. The options of TL
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from kafkasource.options.option import BOTH, Option, Refused
-from kafkasource.options.types import SECRET, TEXT
+from kafkasource.options.option import Refused
+from kafkasource.options.security import option_of
 from kafkasource.secrets import Secret
 from kafkasource.security.security_option import SecurityOption
 from kafkasource.security.tls import options as tls_options
@@ -85,18 +84,7 @@ REFUSED = {
 }
 
 # As rows of the table of options. Their values stay texts, which `registry.settings` reads.
-REGISTRY_OPTIONS = tuple(
-    Option(
-        f"{PREFIX}{row.name}",
-        SECRET if row.secret else replace(TEXT, name=row.kind),
-        None,
-        BOTH,
-        row.doc + (f" Default: `{row.default}`." if row.default else ""),
-        aliases=(f"{PREFIX}{row.alias}",) if row.alias else (),
-        per_cluster=False,
-    )
-    for row in ROWS
-)
+REGISTRY_OPTIONS = tuple(option_of(row, PREFIX, per_cluster=False) for row in ROWS)
 REGISTRY_REFUSED = tuple(Refused(f"{PREFIX}{name}", why) for name, why in {**REFUSED, **tls_options.REFUSED}.items())
 
 

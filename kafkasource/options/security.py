@@ -15,19 +15,22 @@ from kafkasource.security.security_option import SecurityOption
 from kafkasource.security.tls import options as tls_options
 
 
-def _rows(table: Iterable[SecurityOption]) -> tuple[Option, ...]:
-    return tuple(
-        Option(
-            f"kafka.{row.name}",
-            SECRET if row.secret else replace(TEXT, name=row.kind),
-            None,
-            BOTH,
-            row.doc + (f" Default: `{row.default}`." if row.default else ""),
-            aliases=(f"kafka.{row.alias}",) if row.alias else (),
-            differs=row.differs,
-        )
-        for row in table
+def option_of(row: SecurityOption, prefix: str, *, per_cluster: bool = True) -> Option:
+    """As a row of the table of options. Its value stays a text, which others read."""
+    return Option(
+        f"{prefix}{row.name}",
+        SECRET if row.secret else replace(TEXT, name=row.kind),
+        None,
+        BOTH,
+        row.doc + (f" Default: `{row.default}`." if row.default else ""),
+        aliases=(f"{prefix}{row.alias}",) if row.alias else (),
+        differs=row.differs,
+        per_cluster=per_cluster,
     )
+
+
+def _rows(table: Iterable[SecurityOption]) -> tuple[Option, ...]:
+    return tuple(option_of(row, "kafka.") for row in table)
 
 
 REFERENCE_OPTIONS = (
