@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 READ_WITHIN_S = 30.0  # of another filesystem than this machine's; its clients may try again for minutes
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)", re.DOTALL)
+# pyarrow reads s3://KEY:SECRET@BUCKET, and its errors may quote it. A secret may have slashes that nobody has encoded.
+_PASSWORD = re.compile(r"(://[^/@:\s]*):\S*@")
 _PYARROWS_SCHEME = {"s3a": "s3", "s3n": "s3"}
 _METADATA_BYTES = 65_536
 
@@ -128,12 +130,13 @@ def spellings(location: str) -> list[str]:
 
 
 def _unreadable(location: str, reason: str) -> OptionError:
-    return OptionError(
+    text = (
         f"option 'checkpointLocation': the query's id cannot be read from {location!r}: {reason}. "
         "'deliveryGuarantee'=exactly_once makes its transactional ids of it. Give the location as a URI that pyarrow "
         "reads here, or the option 'transactionalIdPrefix', which no other query may have. A query that wrote exactly "
         f"once before its id was read goes on with 'transactionalIdPrefix'={former_prefix(location)}"
     )
+    return OptionError(_PASSWORD.sub(r"\1:[hidden]@", text))
 
 
 def location_parts(location: str) -> tuple[str | None, str, str]:

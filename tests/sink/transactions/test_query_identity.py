@@ -102,6 +102,18 @@ def test_what_cannot_be_read_is_an_error_that_says_what_to_do(tmp_path, location
         read_query_id(given)
 
 
+@pytest.mark.parametrize("secret", ["wJalrXUtnFEMI", "wJalr/XUtn+FEMI", "wJalr%2FXUtn"])
+def test_no_error_shows_the_secret_in_a_location(monkeypatch, secret):
+    def refused(scheme, authority, path):
+        raise OSError(f"no bucket at {scheme}://{authority}{path}")
+
+    monkeypatch.setattr(query_identity, "_read_remote", refused)
+    with pytest.raises(OptionError, match=r"'s3a://KEY:\[hidden\]@bucket/orders': no bucket at s3://KEY") as raised:
+        read_query_id(f"s3a://KEY:{secret}@bucket/orders")
+    assert secret not in str(raised.value)
+    assert "wJalr" not in str(raised.value)
+
+
 def test_a_store_that_does_not_answer_is_an_error_in_time(monkeypatch):
     answers = threading.Event()
     monkeypatch.setattr(query_identity, "READ_WITHIN_S", 0.01)
