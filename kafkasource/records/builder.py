@@ -9,12 +9,13 @@ caller (the accumulator's pool) and limits the batch *before* compression. Offse
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafkasource.records import header as h
 from kafkasource.records import kernel
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BatchBuilder",
+    "Compress",
     "RecordColumns",
     "append_spans",
     "order_by_partition",
@@ -36,6 +38,9 @@ __all__ = [
 ]
 
 _PRODUCER = struct.Struct(">qhi")
+
+Compress = Callable[[int, memoryview, "int | None"], "bytes | memoryview"]
+"""As `compression.compress`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +100,16 @@ class RecordColumns:
             header_keys,
             header_values,
         )
+
+    @cached_property
+    def average_bytes(self) -> float:
+        """Of a record's key and value."""
+        size = 0
+        for column in (self.keys, self.values):
+            if column is not None:
+                lengths: int | None = pc.sum(pc.binary_length(column)).as_py()
+                size += lengths or 0
+        return size / self.count
 
     def max_record_bytes(self, row: int) -> int:
         """Most bytes that a batch of this row alone takes, header included, before compression.
@@ -163,9 +178,10 @@ class BatchBuilder:
         producer_epoch: int = -1,
         base_sequence: int = -1,
         transactional: bool = False,
+        compress: Compress = compress,
     ) -> memoryview:
         """The complete batch with its CRC: a view of the buffer, or of new memory if the compressed records are larger
-        than the plain ones and do not fit. `stamp` may write to it.
+        than the plain ones and do not fit. `stamp` may write to it. `compress`: called where there is a codec.
 
         Raises ValueError where no record was appended. Nothing may be appended afterwards.
         """

@@ -6,6 +6,7 @@ import struct
 import threading
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -230,7 +231,7 @@ class Rig:
 
     def build(self, clock):
         """Queues, accumulator and sender, on the pool and the client that the rig has now."""
-        self.queues = PartitionQueues(self.config, self.pool, BatchBuilder)
+        self.queues = PartitionQueues(self.config, self.pool, partial(BatchBuilder, codec=self.config.compression))
         self.accumulator = RecordAccumulator(self.config, self.queues, clock, lambda: self.client.wakeup())
         self.sender = Sender(self.config, self.queues, self.client, Wakeup(self.client), clock_ms=clock)
 

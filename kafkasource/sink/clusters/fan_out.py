@@ -12,22 +12,23 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkasource import metrics
+from kafkasource import memory, metrics
 from kafkasource.arrow_scalars import scalar
 from kafkasource.client.metadata import TopicMetadata
 from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError
 from kafkasource.records.builder import RecordColumns
+from kafkasource.sink.clusters.alike import Alike
 from kafkasource.sink.clusters.deliveries import ClusterDelivery, Dropped, Ledger
 from kafkasource.sink.clusters.offset_spans import HandedOver, Mapped, gathered
 from kafkasource.sink.clusters.producers import ClusterProducers
-from kafkasource.sink.clusters.routing import Placed, Placer
+from kafkasource.sink.clusters.routing import Placed
 from kafkasource.sink.clusters.slow_cluster import Queue, Step, excess, step
 from kafkasource.sink.clusters.targets import ClusterTarget
 from kafkasource.sink.columns import Rows
-from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.pool import BufferPoolExhausted
 from kafkasource.sink.producer.producer import available, monotonic_ms
 from kafkasource.sink.producer.producer_id import TaskTransaction
+from kafkasource.sink.producer.sharing import Compressor
 from kafkasource.types import Discarded, TopicPartition, Written
 
 log = logging.getLogger("kafkasource.sink")
@@ -37,6 +38,7 @@ OpenTransaction = Callable[[int], TaskTransaction]
 Blocks."""
 
 _LOOK_AGAIN_MS = 50.0  # looks again after this time, even without news
+_KEPT_COMPRESSED = 4  # compressed records for other clusters may take a cluster's memory divided by this
 
 
 class SlowCluster(KafkaSourceError):
@@ -48,7 +50,6 @@ class _Sending:
     """One cluster in one task."""
 
     cluster: ClusterProducers
-    placer: Placer
     open_transaction: OpenTransaction | None
     deliveries: dict[int, ClusterDelivery] = field(default_factory=dict)  # by the producer's number
     ledger: Ledger = field(default_factory=Ledger)
@@ -90,6 +91,12 @@ class FanOutDelivery:
         self.sending = sending
         self.stack = stack
         self.began_ms = began_ms
+        self.alike = Alike()
+        pools = [one.cluster.pool for one in sending.values()]
+        self.compressor = Compressor(
+            lambda: min(pool.total_bytes for pool in pools) // _KEPT_COMPRESSED,
+            memory.process_budget().accounts[memory.FAN_OUT].view,
+        )
         self.news = threading.Condition()  # something was settled
 
     def written(self, cluster: str) -> dict[TopicPartition, Written]:
@@ -136,7 +143,6 @@ class FanOut:
             sending = {
                 name: _Sending(
                     cluster,
-                    _placer(cluster.target),
                     None if transactions is None else transactions[name],
                 )
                 for name, cluster in self._clusters.items()
@@ -154,40 +160,44 @@ class FanOut:
         task fail."""
         now_ms = int(self._wall_clock_ms())
         columns = _columns(rows, now_ms)
-        for one in delivery.sending.values():
-            if not one.takes(rows.topic):
-                continue
-            fresh = one.target.chosen.rows(rows)
-            if one.target.max_record_age_ms is not None and fresh.count and fresh.timestamps_ms is not None:
-                fresh = self._without_old(fresh, one, now_ms - one.target.max_record_age_ms)
-            if fresh.count:
-                self._append(fresh, columns if fresh is rows else _columns(fresh, now_ms), one, delivery)
+        taking = [one for one in delivery.sending.values() if one.takes(rows.topic)]
+        with delivery.alike.appending(rows, [one.target for one in taking if not one.cluster.health.dead]):
+            for one in taking:
+                fresh = one.target.chosen.rows(rows)
+                if one.target.max_record_age_ms is not None and fresh.count and fresh.timestamps_ms is not None:
+                    fresh = self._without_old(fresh, one, delivery, now_ms)
+                if fresh.count:
+                    self._append(fresh, columns if fresh is rows else _columns(fresh, now_ms), one, delivery)
 
     # Appending.
 
-    def _without_old(self, rows: Rows, one: _Sending, oldest_ms: int) -> Rows:
+    def _without_old(self, rows: Rows, one: _Sending, delivery: FanOutDelivery, now_ms: int) -> Rows:
         """The rows that are not too old. The others go only into the ledger."""
+        oldest_ms = now_ms - (one.target.max_record_age_ms or 0)
         known = pc.greater_equal(rows.timestamps_ms, scalar(0, pa.int64()))  # -1: its age is not known
         old = pc.and_(known, pc.less(rows.timestamps_ms, scalar(oldest_ms, pa.int64()))).fill_null(False)
         count = pc.sum(old).as_py()
         if not count:
             return rows
         dropped = rows.take(pc.indices_nonzero(old))
-        placed = self._placed(dropped, one)
+        placed = self._placed(dropped, one, delivery)
         one.ledger.hand_over(
-            one.target.topic(rows.topic), placed.records() if placed else {-1: count}, _record_bytes(dropped)
+            one.target.topic(rows.topic),
+            placed.records if placed else {-1: count},
+            _columns(dropped, now_ms).average_bytes,
         )
         return rows.take(pc.indices_nonzero(pc.invert(old)))
 
     def _append(self, rows: Rows, columns: RecordColumns, one: _Sending, delivery: FanOutDelivery) -> None:
         topic = one.target.topic(rows.topic)
-        placed = self._placed(rows, one)
-        one.ledger.hand_over(topic, placed.records() if placed else {-1: rows.count}, _record_bytes(rows))
+        placed = self._placed(rows, one, delivery)
+        one.ledger.hand_over(topic, placed.records if placed else {-1: rows.count}, columns.average_bytes)
         if placed is None:
             return
         one.cluster.health.handed_over(one.target.config.linger_ms, not one.cluster.queued_bytes)
         if one.target.policy != "block":
             self._make_room(one, delivery)
+        shared = delivery.alike.shared(rows, placed, one.target)
         for number, spans in placed.by_producer.items():
             into = self._delivery(one, number, delivery)
             if into.stored_at is not None and rows.offsets is not None and _partitions_given(rows):
@@ -197,13 +207,13 @@ class FanOut:
             if one.target.policy == "discard":
                 into.max_block_ms = one.cluster.health.patience_ms
             try:
-                one.cluster.producers[number].hand_over(topic, columns, placed.order, spans, into)
+                one.cluster.producers[number].hand_over(topic, columns, placed.order, spans, into, shared)
             except BufferPoolExhausted:
                 if one.target.policy != "discard":
                     raise
                 one.cluster.health.waited_in_vain()  # batches on the wire fill the memory
 
-    def _placed(self, rows: Rows, one: _Sending) -> Placed | None:
+    def _placed(self, rows: Rows, one: _Sending, delivery: FanOutDelivery) -> Placed | None:
         """None: the cluster does not say which partitions the topic has, so the rows must be discarded."""
         last_named = 0
         if rows.partitions is not None and one.target.partitioning == "source":
@@ -211,7 +221,7 @@ class FanOut:
         topic = self._topic(one, one.target.topic(rows.topic), last_named)
         if topic is None:
             return None
-        return one.placer.place(rows, max(topic.partitions) + 1, available(topic))
+        return delivery.alike.place(rows, one.target, max(topic.partitions) + 1, available(topic))
 
     def _topic(  # noqa: C901, PLR0912 (three policies, each with an age)
         self, one: _Sending, topic: str, partition: int
@@ -283,6 +293,7 @@ class FanOut:
             )
             if target.offset_map is not None:
                 into.stored_at = {}
+            into.compressor = delivery.compressor
             delivery.stack.enter_context(one.cluster.producers[number].delivery(delivery=into))
             one.deliveries[number] = into
         return into
@@ -383,20 +394,5 @@ def _count_discarded(delivery: FanOutDelivery) -> None:
             metrics.count("kafkasource_bytes_discarded_total", one.bytes, *labels)
 
 
-def _placer(target: ClusterTarget) -> Placer:
-    partitioner = Partitioner.from_option(target.partitioner, target.config.batch_bytes)
-    return Placer(partitioner, target.producers, by_key=target.partitioning == "key")
-
-
 def _columns(rows: Rows, now_ms: int) -> RecordColumns:
     return RecordColumns(rows.keys, rows.values, rows.timestamps_ms, rows.headers, default_timestamp_ms=now_ms)
-
-
-def _record_bytes(rows: Rows) -> float:
-    """The average size of a record's key and value."""
-    size = 0
-    for column in (rows.keys, rows.values):
-        if column is not None:
-            lengths: int | None = pc.sum(pc.binary_length(column)).as_py()
-            size += lengths or 0
-    return size / rows.count

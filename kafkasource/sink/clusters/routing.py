@@ -12,6 +12,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -59,8 +60,9 @@ class Placed:
     order: memoryview | None  # row numbers; None: the rows in their own order
     by_producer: dict[int, list[Span]]  # by the producer's number
 
+    @cached_property
     def records(self) -> dict[int, int]:
-        """By partition."""
+        """Their number by partition."""
         counts: dict[int, int] = {}
         for spans in self.by_producer.values():
             for partition, first, last in spans:

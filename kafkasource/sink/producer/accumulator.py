@@ -8,6 +8,7 @@ lock; then new ones are opened for the rest.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from kafkasource import metrics
 from kafkasource.errors import ClientClosed, KafkaSourceError
@@ -19,6 +20,7 @@ from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.producer.pool import BufferPoolExhausted
 from kafkasource.sink.producer.queues import PartitionQueues, Span
+from kafkasource.sink.producer.sharing import Origin, SharedRows
 from kafkasource.types import TopicPartition
 
 _SMALLEST_BATCH_BYTES = 16 * 1024  # Java's batch.size: what is left of ours when rows spread over very many partitions
@@ -26,6 +28,42 @@ _SMALLEST_BATCH_BYTES = 16 * 1024  # Java's batch.size: what is left of ours whe
 
 class RecordTooLarge(KafkaSourceError):
     """One record alone is larger than a request may be. Nothing of it was sent."""
+
+
+@dataclass(frozen=True)
+class _Appended:
+    """The rows of one call, all of one topic and one delivery."""
+
+    topic: str
+    columns: RecordColumns
+    order: memoryview | None
+    shared: SharedRows | None
+    delivery: Delivery
+
+    def new_origin(self) -> Origin | None:
+        return None if self.shared is None else Origin(self.shared.clusters)
+
+    def fill(self, batches: list[ProducerBatch], spans: Sequence[Span], rest: list[Span], *, new: bool) -> None:
+        """Append each span to its batch. Adds to `rest` the ends that did not fit, or that belong to another batch.
+        `new`: nothing was appended to the batches before."""
+        shared = self.shared
+        ends = [last if shared is None else shared.end(first, last, new=new) for _, first, last in spans]
+        pieces = [(batch.builder, span[1], end) for batch, span, end in zip(batches, spans, ends, strict=True)]
+        try:
+            reached = append_spans(self.columns, self.order, pieces)
+        except BaseException:
+            for batch in batches:
+                if batch.origin is not None:
+                    batch.origin.lost()
+            raise
+        for batch, (partition, first, last), position in zip(batches, spans, reached, strict=True):
+            if batch.origin is not None:
+                batch.origin.took(shared, first, position)
+            if new and shared is not None and position > first:
+                shared.began(first)
+            if position < last:
+                batch.full = True
+                rest.append((partition, position, last))
 
 
 class RecordAccumulator:
@@ -57,72 +95,48 @@ class RecordAccumulator:
         order: memoryview | None,
         spans: Sequence[Span],
         delivery: Delivery,
+        shared: SharedRows | None = None,
     ) -> None:
         """Encode rows into the batches of their partitions: each span's rows are `order[first:last]`.
 
-        `order` and `spans` are as `order_by_partition` gives them; an order of None means the columns' own rows. Blocks
-        up to `max.block.ms` for new batches' memory; raises the delivery's error when it failed meanwhile,
-        RecordTooLarge, and what BufferPool.allocate raises.
+        `order` and `spans` are as `order_by_partition` gives them; an order of None means the columns' own rows.
+        `shared`: other clusters get the rows in this order, too. Blocks up to `max.block.ms` for new batches' memory;
+        raises the delivery's error when it failed meanwhile, RecordTooLarge, and what BufferPool.allocate raises.
         """
         if self._queues.closed:
             delivery.raise_if_failed()  # its error says why
             raise ClientClosed("the producer is closed")
         producer_log.sending(topic, spans)
-        rest = self._append_to_open(topic, columns, order, spans, delivery)
+        rows = _Appended(topic, columns, order, shared, delivery)
+        rest = self._append_to_open(rows, spans)
         buffer_bytes = self._buffer_bytes(topic, len(spans))
         while rest:
-            rest = self._append_to_new(topic, columns, order, rest, buffer_bytes, delivery)
+            rest = self._append_to_new(rows, rest, buffer_bytes)
 
-    def _append_to_open(
-        self, topic: str, columns: RecordColumns, order: memoryview | None, spans: Sequence[Span], delivery: Delivery
-    ) -> list[Span]:
+    def _append_to_open(self, rows: _Appended, spans: Sequence[Span]) -> list[Span]:
         """Fill this task's open batches. Returns the spans, or ends of spans, that did not fit."""
-        batches, taken, rest = self._queues.take_open(topic, spans, delivery)
+        batches, taken, rest = self._queues.take_open(rows.topic, spans, rows.delivery)
         if batches:
             try:
-                self._fill(columns, order, batches, taken, rest)
+                rows.fill(batches, taken, rest, new=False)
             finally:
                 for batch in batches:
                     batch.appending = False
         return rest
 
-    @staticmethod
-    def _fill(
-        columns: RecordColumns,
-        order: memoryview | None,
-        batches: list[ProducerBatch],
-        spans: Sequence[Span],
-        rest: list[Span],
-    ) -> None:
-        """Append each span to its batch. Adds to `rest` the ends that did not fit."""
-        pieces = [(batch.builder, first, last) for batch, (_, first, last) in zip(batches, spans, strict=True)]
-        reached = append_spans(columns, order, pieces)
-        for batch, (partition, _, last), position in zip(batches, spans, reached, strict=True):
-            if position < last:
-                batch.full = True
-                rest.append((partition, position, last))
-
-    def _append_to_new(
-        self,
-        topic: str,
-        columns: RecordColumns,
-        order: memoryview | None,
-        spans: Sequence[Span],
-        buffer_bytes: int,
-        delivery: Delivery,
-    ) -> list[Span]:
+    def _append_to_new(self, rows: _Appended, spans: Sequence[Span], buffer_bytes: int) -> list[Span]:
         """Open a batch for each span: for as many as there is memory now, and for at least one. Returns the spans that
         are left."""
         batches: list[ProducerBatch] = []
         try:
             for span in spans:
-                tp = TopicPartition(topic, span[0])
-                batch = self._open(tp, buffer_bytes, delivery, wait=not batches)
+                tp = TopicPartition(rows.topic, span[0])
+                batch = self._open(tp, buffer_bytes, rows, wait=not batches)
                 if batch is None:
                     break
                 batches.append(batch)
             spans, rest = spans[: len(batches)], list(spans[len(batches) :])
-            self._fill(columns, order, batches, spans, rest)
+            rows.fill(batches, spans, rest, new=True)
         except BaseException:
             for batch in batches:
                 self._queues.release(batch)
@@ -133,24 +147,17 @@ class RecordAccumulator:
                 self._queues.release(batch)
         self._add([batch for batch in batches if batch.builder is not None])
         for partition, first, last in empty:
-            self._append_large(TopicPartition(topic, partition), columns, order, first, delivery)
+            self._append_large(TopicPartition(rows.topic, partition), rows, first)
             rest.remove((partition, first, last))
             if first + 1 < last:
                 rest.append((partition, first + 1, last))
         return rest
 
-    def _append_large(
-        self,
-        tp: TopicPartition,
-        columns: RecordColumns,
-        order: memoryview | None,
-        position: int,
-        delivery: Delivery,
-    ) -> None:
+    def _append_large(self, tp: TopicPartition, rows: _Appended, position: int) -> None:
         """Make a batch of its own for a row that is too large for a common one."""
-        row = position if order is None else order[position]
-        needed = columns.max_record_bytes(row)
-        outlet = delivery.outlet
+        row = position if rows.order is None else rows.order[position]
+        needed = rows.columns.max_record_bytes(row)
+        outlet = rows.delivery.outlet
         # A dead letter has the bytes that were too large for its own topic: only the broker's limit is left for it.
         if needed > self._config.max_request_bytes and (outlet is None or tp.topic != outlet.topic):
             reason = (
@@ -159,21 +166,22 @@ class RecordAccumulator:
             )
             if outlet is None:
                 raise RecordTooLarge(f"{reason}: raise that option, and the topic's max.message.bytes if smaller")
-            delivery.set_aside(refused.dead_letters(outlet.topic, tp, columns, {row: reason}))
+            rows.delivery.set_aside(refused.dead_letters(outlet.topic, tp, rows.columns, {row: reason}))
             refused.count(self._config.cluster_name, tp, "max.request.size")
             return
-        batch = self._open(tp, needed, delivery, wait=True)
+        batch = self._open(tp, needed, rows, wait=True)
         assert batch is not None
         batch.full = True
         try:
-            append_spans(columns, order, [(batch.builder, position, position + 1)])
+            rows.fill([batch], [(tp.partition, position, position + 1)], [], new=True)
         except BaseException:
             self._queues.release(batch)
             raise
         self._add([batch])
 
-    def _open(self, tp: TopicPartition, size: int, delivery: Delivery, *, wait: bool) -> ProducerBatch | None:
+    def _open(self, tp: TopicPartition, size: int, rows: _Appended, *, wait: bool) -> ProducerBatch | None:
         """A new batch that only this thread knows. None: there is no memory and `wait` is false."""
+        delivery = rows.delivery
         delivery.raise_if_failed()
         if wait:
             producer_log.allocating(size, *tp)
@@ -199,7 +207,8 @@ class RecordAccumulator:
             buffer = found
         try:
             delivery.raise_if_failed()  # while this thread waited
-            return ProducerBatch(tp, delivery, Allotment(buffer), self._queues.new_builder(buffer), self._clock_ms())
+            builder = self._queues.new_builder(buffer)
+            return ProducerBatch(tp, delivery, Allotment(buffer), builder, self._clock_ms(), rows.new_origin())
         except BaseException:
             self._pool.deallocate(buffer)
             raise

@@ -26,6 +26,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,11 +34,13 @@ import pyarrow.compute as pc
 from kafkasource.errors import CorruptRecordBatch
 from kafkasource.records import header as h
 from kafkasource.records.batches import decode
-from kafkasource.records.builder import BatchBuilder, RecordColumns, stamp
+from kafkasource.records.builder import BatchBuilder, Compress, RecordColumns, stamp
+from kafkasource.records.compression import compress
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.producer.pool import Buffer
 from kafkasource.sink.producer.producer_id import sequence_after
+from kafkasource.sink.producer.sharing import Origin
 from kafkasource.types import NEVER, TopicPartition
 
 KNOWN_AGAIN = 5
@@ -62,6 +65,7 @@ class ProducerBatch:
     allotment: Allotment
     builder: BatchBuilder
     created_ms: float
+    origin: Origin | None = None  # where other clusters may get a batch of the same records
     appending: bool = False  # the task's thread is writing to the buffer, without a lock: hands off
     full: bool = False
     number: int = -1  # records first sent to the partition before it; -1: not sent yet
@@ -82,7 +86,16 @@ class ProducerBatch:
         self.record_count = self.builder.record_count
         self.producer_id = producer_id
         transactional = self.delivery.transaction is not None
-        self.encoded = self.builder.close(producer_id, producer_epoch, base_sequence, transactional)
+        compress_records: Compress = compress
+        if self.origin is not None and self.delivery.compressor is not None:
+            compress_records = partial(self.delivery.compressor.compress, self.origin)
+        self.encoded = self.builder.close(producer_id, producer_epoch, base_sequence, transactional, compress_records)
+
+    @property
+    def is_compressed_elsewhere(self) -> bool:
+        """Does another cluster's thread compress the same records at this moment?"""
+        compressor = self.delivery.compressor
+        return self.origin is not None and compressor is not None and compressor.under_way(self.origin)
 
     def renumber(self) -> None:
         """Take the sequence that is the batch's since records before it became dead letters. The broker has refused

@@ -18,6 +18,7 @@ from kafkasource.types import TopicPartition, Written
 if TYPE_CHECKING:
     from kafkasource.sink.columns import Rows
     from kafkasource.sink.partitioner import Partitioner
+    from kafkasource.sink.producer.sharing import Compressor
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Delivery:
         self.has_timestamps = False  # rows have their own: a broker that cannot store timestamps must not get them
         self.flushing = False  # the task has handed over its last row: its batches are sent without lingering
         self.max_block_ms: int | None = None  # how long the task waits for memory; None: as configured
+        self.compressor: Compressor | None = None  # of batches that other clusters get, too
         self.written: dict[TopicPartition, Written] = {}  # acknowledged
 
     @property

@@ -36,6 +36,7 @@ from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.producer.queues import PartitionQueues, Span
 from kafkasource.sink.producer.request import of_transaction
 from kafkasource.sink.producer.sender import Sender
+from kafkasource.sink.producer.sharing import SharedRows
 from kafkasource.types import TopicPartition
 
 log = logging.getLogger("kafkasource.sink")
@@ -162,7 +163,13 @@ class Producer:
         self.hand_over(rows.topic, columns, order, spans, delivery)
 
     def hand_over(
-        self, topic: str, columns: RecordColumns, order: memoryview | None, spans: Sequence[Span], delivery: Delivery
+        self,
+        topic: str,
+        columns: RecordColumns,
+        order: memoryview | None,
+        spans: Sequence[Span],
+        delivery: Delivery,
+        shared: SharedRows | None = None,
     ) -> None:
         """Do what `append` does, for rows that have their partitions: see `RecordAccumulator.append`."""
         if delivery.transaction is not None:
@@ -171,7 +178,7 @@ class Producer:
             except BrokerError as error:
                 raise of_transaction(error, delivery.transaction.transactional_id) from None
         try:
-            self._accumulator.append(topic, columns, order, spans, delivery)
+            self._accumulator.append(topic, columns, order, spans, delivery, shared)
         except ValueError as error:
             if isinstance(error, KafkaSourceError):
                 raise

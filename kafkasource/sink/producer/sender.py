@@ -14,7 +14,7 @@ one: `outcome_of` knows when a batch may go again under that.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kafkasource import metrics
@@ -245,7 +245,7 @@ class Sender:
         """Encode the batches that are sent for the first time. A batch that cannot be encoded fails only its own
         task."""
         closed = []
-        for batch in batches:
+        for batch in others_last(batches):
             if batch.encoded is None:
                 identity = batch.delivery.transaction or own
                 assert identity is not None  # otherwise `ready` gave no batch without a transaction
@@ -412,3 +412,15 @@ class Sender:
         """The batch is not on the wire any more."""
         self._queues.release(batch)
         self._queues.answered(batch, stored=stored)
+
+
+def others_last(batches: Sequence[ProducerBatch]) -> Iterator[ProducerBatch]:
+    """The batches, last those that another cluster's thread compresses when their turn comes: so the threads divide the
+    work among them instead of waiting for each other."""
+    later = []
+    for batch in batches:
+        if batch.encoded is None and batch.is_compressed_elsewhere:
+            later.append(batch)
+        else:
+            yield batch
+    yield from later

@@ -90,6 +90,15 @@ def test_every_cluster_has_every_row_and_each_key_in_order_with_four_producers(c
         assert read(broker, topic) == expected()
 
 
+@pytest.mark.parametrize("producers", ["1", "4"])
+def test_compressed_once_for_all_every_cluster_has_every_row_and_each_key_in_order(clusters, topic, producers):
+    options = {"kafka.compression.type": "zstd", "producersPerCluster": producers}
+    reports = write(clusters, topic, rows(), **options)
+    assert all(not report.discarded for report in reports.values())
+    for broker in clusters.values():
+        assert read(broker, topic) == expected()
+
+
 def test_a_cluster_killed_half_way_loses_rows_under_discard_and_the_others_none(clusters, topic):
     south = clusters["south"]
     try:

@@ -4,6 +4,7 @@ import json
 import pickle
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -119,7 +120,7 @@ class FakeProducer:
     def delivery(self, delivery):
         yield delivery
 
-    def hand_over(self, topic, columns, order, spans, delivery):
+    def hand_over(self, topic, columns, order, spans, delivery, shared=None):
         transaction, values = delivery.transaction, columns.values.to_pylist()
         for partition, first, last in spans:
             tp = TopicPartition(topic, partition)
@@ -133,6 +134,7 @@ class FakeProducer:
 
 class FakeProducers:
     queued_bytes = 0
+    pool = SimpleNamespace(total_bytes=1 << 20)
 
     def __init__(self, target, cluster):
         self.target = target

@@ -71,4 +71,4 @@ def test_the_column_partition_counts_unless_it_is_told_not_to():
 
 def test_records_are_counted_by_partition_over_all_lanes():
     found = placer(4).place(rows([b"21", b"foobar", b"21", None], [1, 1, 0, 0]), 2, [0, 1])
-    assert found.records() == {0: 2, 1: 2}
+    assert found.records == {0: 2, 1: 2}

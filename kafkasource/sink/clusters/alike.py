@@ -1,0 +1,83 @@
+"""Does once what clusters of one task have in common: the places of rows, and which rows their batches can share.
+
+Clusters place rows alike that have the same partitioner, number of producers and partitions. They also compress alike
+if codec, level and batch size are the same. Most fan-outs and mirrors have such clusters: their options differ in the
+servers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+
+from kafkasource.sink.clusters.routing import Placed, Placer
+from kafkasource.sink.clusters.targets import ClusterTarget
+from kafkasource.sink.columns import Rows
+from kafkasource.sink.partitioner import Partitioner
+from kafkasource.sink.producer.sharing import SharedRows
+
+_Rule = tuple[object, ...]
+_Place = tuple[_Rule, int, tuple[int, ...]]
+
+
+class Alike:
+    """For one task, on its thread."""
+
+    def __init__(self) -> None:
+        self._placers: dict[_Place, Placer] = {}
+        self._numbers = count()
+        self._rows: Rows | None = None
+        self._placed: dict[_Place, Placed] = {}
+        self._encodings: list[_Rule] = []  # of the clusters that get the rows
+        self._shared: dict[tuple[int, _Rule], SharedRows] = {}
+
+    @contextmanager
+    def appending(self, rows: Rows, takers: Collection[ClusterTarget]) -> Iterator[None]:
+        """While each cluster in turn gets these rows. `takers`: the clusters that get rows of their topic."""
+        self._rows = rows
+        self._encodings = [_encoding(target) for target in takers]
+        try:
+            yield
+        finally:
+            self._rows = None
+            self._placed.clear()
+            self._shared.clear()
+
+    def place(self, rows: Rows, target: ClusterTarget, partitions: int, available: Sequence[int]) -> Placed:
+        """As `Placer.place`. The same object for clusters that place alike, if all get these rows."""
+        key = _placing(target), partitions, tuple(available)
+        placer = self._placers.get(key)
+        if placer is None:
+            partitioner = Partitioner.from_option(target.partitioner, target.config.batch_bytes)
+            by_key = target.partitioning == "key"
+            placer = self._placers[key] = Placer(partitioner, target.producers, by_key=by_key)
+        if rows is not self._rows:
+            return placer.place(rows, partitions, available)
+        placed = self._placed.get(key)
+        if placed is None:
+            placed = self._placed[key] = placer.place(rows, partitions, available)
+        return placed
+
+    def shared(self, rows: Rows, placed: Placed, target: ClusterTarget) -> SharedRows | None:
+        """What the cluster shares of these rows with others. The first that asks leads. None: nothing."""
+        encoding = _encoding(target)
+        clusters = self._encodings.count(encoding)
+        if rows is not self._rows or clusters < 2 or target.config.compression == "none":
+            return None
+        key = id(placed), encoding
+        known = self._shared.get(key)
+        if known is not None:
+            return replace(known, leads=False)
+        new = self._shared[key] = SharedRows(next(self._numbers), clusters, leads=True, begins=[])
+        return new
+
+
+def _placing(target: ClusterTarget) -> _Rule:
+    return target.partitioner, target.config.batch_bytes, target.partitioning, target.producers
+
+
+def _encoding(target: ClusterTarget) -> _Rule:
+    config = target.config
+    return *_placing(target), config.compression, config.compression_level, config.max_request_bytes
