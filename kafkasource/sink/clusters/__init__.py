@@ -5,8 +5,10 @@
     task's thread    Arrow batch ─ columns ─> Rows ─ FanOut.append: for each cluster
                        routing        topic by template, partition and producer of each row: one order of row numbers
                        slow_cluster   is there room? wait for it, or drop the oldest batches, or fail
+                       placement      the same, once for clusters that place alike; which rows their batches can share
                        Producer.hand_over to each producer's accumulator: only the encoder copies a row
-    sender threads   one per producer, as for a plain sink: own producer id, own connections, own retries
+    sender threads   one per producer, as for a plain sink: own producer id, own connections, own retries; of equal
+                     batches the first to be closed is compressed, for all clusters (producer/sharing)
 
 A cluster has `producersPerCluster` producers, all on one buffer pool. The bytes taken from the pool are the cluster's
 queue, which the watermarks look at. A row's producer is murmur2(key) % producers, so that one key has one producer and

@@ -17,9 +17,9 @@ from kafkasource.arrow_scalars import scalar
 from kafkasource.client.metadata import TopicMetadata
 from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError
 from kafkasource.records.builder import RecordColumns
-from kafkasource.sink.clusters.alike import Alike
 from kafkasource.sink.clusters.deliveries import ClusterDelivery, Dropped, Ledger
 from kafkasource.sink.clusters.offset_spans import HandedOver, Mapped, gathered
+from kafkasource.sink.clusters.placement import Placement
 from kafkasource.sink.clusters.producers import ClusterProducers
 from kafkasource.sink.clusters.routing import Placed
 from kafkasource.sink.clusters.slow_cluster import Queue, Step, excess, step
@@ -91,7 +91,7 @@ class FanOutDelivery:
         self.sending = sending
         self.stack = stack
         self.began_ms = began_ms
-        self.alike = Alike()
+        self.placement = Placement()
         pools = [one.cluster.pool for one in sending.values()]
         self.compressor = Compressor(
             lambda: min(pool.total_bytes for pool in pools) // _KEPT_COMPRESSED,
@@ -161,7 +161,7 @@ class FanOut:
         now_ms = int(self._wall_clock_ms())
         columns = _columns(rows, now_ms)
         taking = [one for one in delivery.sending.values() if one.takes(rows.topic)]
-        with delivery.alike.appending(rows, [one.target for one in taking if not one.cluster.health.dead]):
+        with delivery.placement.appending(rows, [one.target for one in taking if not one.cluster.health.dead]):
             for one in taking:
                 fresh = one.target.chosen.rows(rows)
                 if one.target.max_record_age_ms is not None and fresh.count and fresh.timestamps_ms is not None:
@@ -197,7 +197,7 @@ class FanOut:
         one.cluster.health.handed_over(one.target.config.linger_ms, not one.cluster.queued_bytes)
         if one.target.policy != "block":
             self._make_room(one, delivery)
-        shared = delivery.alike.shared(rows, placed, one.target)
+        shared = delivery.placement.shared(rows, placed, one.target)
         for number, spans in placed.by_producer.items():
             into = self._delivery(one, number, delivery)
             if into.stored_at is not None and rows.offsets is not None and _partitions_given(rows):
@@ -221,7 +221,7 @@ class FanOut:
         topic = self._topic(one, one.target.topic(rows.topic), last_named)
         if topic is None:
             return None
-        return delivery.alike.place(rows, one.target, max(topic.partitions) + 1, available(topic))
+        return delivery.placement.place(rows, one.target, max(topic.partitions) + 1, available(topic))
 
     def _topic(  # noqa: C901, PLR0912 (three policies, each with an age)
         self, one: _Sending, topic: str, partition: int

@@ -1,4 +1,4 @@
-"""Does once what clusters of one task have in common: the places of rows, and which rows their batches can share.
+"""Places the rows of a task in all clusters: once for those that place alike. Tells which rows their batches can share.
 
 Clusters place rows alike that have the same partitioner, number of producers and partitions. They also compress alike
 if codec, level and batch size are the same. Most fan-outs and mirrors have such clusters: their options differ in the
@@ -22,7 +22,7 @@ _Rule = tuple[object, ...]
 _Place = tuple[_Rule, int, tuple[int, ...]]
 
 
-class Alike:
+class Placement:
     """For one task, on its thread."""
 
     def __init__(self) -> None:

@@ -1,0 +1,127 @@
+"""`python -m benchmarks.null_broker`: a broker that acknowledges records and stores nothing, to measure their sender.
+
+It prints its port, and serves one topic `t` of 8 partitions until its standard input ends. One thread for each
+connection; ids of idempotent producers and sequences are not checked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from kafkasource.protocol.apis import API_VERSIONS, APIS, INIT_PRODUCER_ID, METADATA, PRODUCE, Api
+from kafkasource.protocol.primitives import Reader, Writer
+from kafkasource.protocol.schema import Body
+
+TOPIC, PARTITIONS = "t", 8
+_SERVED = (API_VERSIONS, METADATA, INIT_PRODUCER_ID, PRODUCE)
+
+
+class NullBroker:
+    def __init__(self) -> None:
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.host, self.port = self._server.getsockname()[:2]
+        self._cluster_id = str(uuid.uuid4())
+        self._answers: dict[Api, Callable[[Body], Body]] = {
+            API_VERSIONS: self._api_versions,
+            METADATA: self._metadata,
+            INIT_PRODUCER_ID: lambda _: {"error_code": 0, "producer_id": 1, "producer_epoch": 0},
+            PRODUCE: self._produce,
+        }
+
+    def serve(self) -> None:
+        while True:
+            connection, _ = self._server.accept()
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            threading.Thread(target=self._converse, args=(connection,), daemon=True).start()
+
+    def _converse(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError, EOFError):
+            while True:
+                connection.sendall(self._answer(_read(connection, int.from_bytes(_read(connection, 4), "big"))))
+
+    def _answer(self, frame: memoryview) -> bytes:
+        reader = Reader(frame)
+        api, version, correlation_id = APIS[reader.int16()], reader.int16(), reader.int32()
+        reader.nullable_string()
+        if api.request.is_flexible(version):
+            reader.skip_tagged_fields()
+        body = self._answers[api](api.request.read(version, reader))
+        writer = Writer()
+        writer.int32(correlation_id)
+        if api is not API_VERSIONS and api.response.is_flexible(version):
+            writer.unsigned_varint(0)
+        api.response.write(version, body, writer)
+        data = b"".join(writer.parts())
+        return len(data).to_bytes(4, "big") + data
+
+    def _api_versions(self, _: Body) -> Body:
+        ranges = [(api.key, *api.stable_versions) for api in _SERVED]
+        return {
+            "error_code": 0,
+            "api_keys": [{"api_key": key, "min_version": low, "max_version": high} for key, low, high in ranges],
+        }
+
+    def _metadata(self, _: Body) -> Body:
+        partitions = [
+            {"partition_index": number, "leader_id": 1, "leader_epoch": 0, "replica_nodes": [1], "isr_nodes": [1]}
+            for number in range(PARTITIONS)
+        ]
+        return {
+            "brokers": [{"node_id": 1, "host": self.host, "port": self.port}],
+            "cluster_id": self._cluster_id,
+            "controller_id": 1,
+            "topics": [{"name": TOPIC, "topic_id": uuid.UUID(int=1), "partitions": partitions}],
+        }
+
+    def _produce(self, request: Body) -> Body:
+        return {
+            "responses": [
+                {
+                    "name": topic["name"],
+                    "partition_responses": [
+                        {"index": each["index"], "error_code": 0, "base_offset": 0} for each in topic["partition_data"]
+                    ],
+                }
+                for topic in request["topic_data"]
+            ]
+        }
+
+
+def _read(connection: socket.socket, size: int) -> memoryview:
+    data = memoryview(bytearray(size))
+    done = 0
+    while done < size:
+        got = connection.recv_into(data[done:])
+        if not got:
+            raise EOFError
+        done += got
+    return data
+
+
+@contextmanager
+def null_broker() -> Iterator[str]:
+    """One in a process of its own. Gives its address."""
+    command = [sys.executable, "-m", "benchmarks.null_broker"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield f"127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.stdin.close()
+
+
+if __name__ == "__main__":
+    broker = NullBroker()
+    threading.Thread(target=broker.serve, daemon=True).start()
+    print(broker.port, flush=True)
+    sys.stdin.read()
+    os._exit(0)
