@@ -64,7 +64,8 @@ SINKS: dict[str, dict[str, str]] = {
     "once": {"deliveryGuarantee": "exactly_once"},
     "atomic": {"deliveryGuarantee": "exactly_once", "atomicBatch": "true"},
     "least": {},
-    "fan": {"clusters.west.topic": "${topic}-west"},  # writes twice: as if to two clusters, and both must have all
+    # Writes twice: as if to two clusters, and both must have all. Each batch is compressed once for both.
+    "fan": {"clusters.west.topic": "${topic}-west", "kafka.compression.type": "zstd"},
 }
 FAN = "fan"
 # Queries to two clusters, of which the second may fall behind: what the storm has beside those above.
@@ -73,6 +74,7 @@ POLICIES: dict[str, dict[str, str]] = {
         "clusters.west.topic": "${topic}-west",
         "clusters.west.onSlowCluster": policy,
         "clusters.west.slowClusterWait": "500ms",
+        "kafka.compression.type": "lz4",
     }
     for policy in ("discard", "fail")
 }
