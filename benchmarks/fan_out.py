@@ -117,7 +117,6 @@ class Bench:
     def __init__(self, brokers: Mapping[str, Broker], rows: int) -> None:
         self._brokers = brokers
         self._rows = -(-rows // PER_BATCH) * PER_BATCH
-        self._topics = 0
 
     def run(
         self,
@@ -129,11 +128,7 @@ class Bench:
         options: Mapping[str, str] | None = None,
     ) -> None:
         """Print seconds and what each cluster got. `names`: of clusters, a letter each."""
-        self._topics += 1
-        topic = f"fan-out-{self._topics}"
-        for name in topics_in or names:
-            with Cluster(ClientConfig.of(self._brokers[name].bootstrap_servers)) as cluster:
-                cluster.topics.create([topic], partitions=PARTITIONS, replication_factor=1)
+        topic = _new_topic([self._brokers[name].bootstrap_servers for name in topics_in or names])
         servers = {name: self._brokers[name].bootstrap_servers for name in names}
         began, cpu = time.monotonic(), time.process_time()
         try:

@@ -17,11 +17,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kafkasource.protocol.apis import API_VERSIONS, APIS, INIT_PRODUCER_ID, METADATA, PRODUCE, Api
-from kafkasource.protocol.primitives import Reader, Writer
+from kafkasource.protocol.frames import FrameReader, encode_response
+from kafkasource.protocol.primitives import Reader
 from kafkasource.protocol.schema import Body
 
 TOPIC, PARTITIONS = "t", 8
 _SERVED = (API_VERSIONS, METADATA, INIT_PRODUCER_ID, PRODUCE)
+_LARGEST_REQUEST_BYTES = 100 << 20  # Kafka's socket.request.max.bytes
 
 
 class NullBroker:
@@ -43,9 +45,11 @@ class NullBroker:
             threading.Thread(target=self._converse, args=(connection,), daemon=True).start()
 
     def _converse(self, connection: socket.socket) -> None:
-        with connection, contextlib.suppress(OSError, EOFError):
-            while True:
-                connection.sendall(self._answer(_read(connection, int.from_bytes(_read(connection, 4), "big"))))
+        frames = FrameReader(_LARGEST_REQUEST_BYTES)
+        with connection, contextlib.suppress(OSError):
+            while size := connection.recv_into(frames.writable()):
+                for frame in frames.advance(size):
+                    connection.sendall(self._answer(frame))
 
     def _answer(self, frame: memoryview) -> bytes:
         reader = Reader(frame)
@@ -54,13 +58,7 @@ class NullBroker:
         if api.request.is_flexible(version):
             reader.skip_tagged_fields()
         body = self._answers[api](api.request.read(version, reader))
-        writer = Writer()
-        writer.int32(correlation_id)
-        if api is not API_VERSIONS and api.response.is_flexible(version):
-            writer.unsigned_varint(0)
-        api.response.write(version, body, writer)
-        data = b"".join(writer.parts())
-        return len(data).to_bytes(4, "big") + data
+        return encode_response(api, version, correlation_id, body)
 
     def _api_versions(self, _: Body) -> Body:
         ranges = [(api.key, *api.stable_versions) for api in _SERVED]
@@ -93,17 +91,6 @@ class NullBroker:
                 for topic in request["topic_data"]
             ]
         }
-
-
-def _read(connection: socket.socket, size: int) -> memoryview:
-    data = memoryview(bytearray(size))
-    done = 0
-    while done < size:
-        got = connection.recv_into(data[done:])
-        if not got:
-            raise EOFError
-        done += got
-    return data
 
 
 @contextmanager

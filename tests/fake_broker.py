@@ -32,7 +32,8 @@ from kafkasource.client.connection.old_releases import RELEASES
 from kafkasource.client.network.network_client import NetworkClient
 from kafkasource.client.transport.sockets import Address
 from kafkasource.protocol.apis import API_VERSIONS, APIS, Api
-from kafkasource.protocol.primitives import Reader, Writer
+from kafkasource.protocol.frames import encode_response
+from kafkasource.protocol.primitives import Reader
 from kafkasource.security.refusals import process_refusals
 
 LOG_START, LOG_END = 0, 100
@@ -152,7 +153,7 @@ class FakeKafka(FakeTransactions):
                 self.refused.append((node_id, key, version))
                 return [] if self.silent else [None]
             ranges = {"error_code": 35, "api_keys": self._api_keys(lambda key: key == API_VERSIONS.key)}
-            return [self._frame(api, 0, correlation_id, ranges)]
+            return [encode_response(api, 0, correlation_id, ranges)]
         if api.request.is_flexible(version):
             reader.skip_tagged_fields()
         request = Request(node_id, api, version, api.request.read(version, reader), client_id)
@@ -179,21 +180,12 @@ class FakeKafka(FakeTransactions):
         if isinstance(fault, Throttle):
             body["throttle_time_ms"] = fault.ms
         shift = 1000 if fault == WRONG_CORRELATION_ID else 0
-        frame = self._frame(api, version, correlation_id + shift, body)
+        frame = encode_response(api, version, correlation_id + shift, body)
         if isinstance(fault, Cut):
             return [frame[: fault.size], None]
         if isinstance(fault, Flip):
             frame = frame[: fault.pos] + bytes([frame[fault.pos] ^ 1]) + frame[fault.pos + 1 :]
         return [frame, frame] if fault == TWICE else [frame]
-
-    def _frame(self, api: Api, version: int, correlation_id: int, body: dict) -> bytes:
-        writer = Writer()
-        writer.int32(correlation_id)
-        if api is not API_VERSIONS and api.response.is_flexible(version):
-            writer.unsigned_varint(0)
-        api.response.write(version, body, writer)
-        data = b"".join(writer.parts())
-        return len(data).to_bytes(4, "big") + data
 
     # What the answers are.
 

@@ -22,6 +22,7 @@ from kafkasource.client.connection.authentication import Authentication
 from kafkasource.client.connection.connection import Connection
 from kafkasource.errors import ConnectionLost
 from kafkasource.protocol.apis import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE, Api
+from kafkasource.protocol.frames import encode_response
 from kafkasource.security import endpoint
 from kafkasource.security.sasl.scram import Scram
 from kafkasource.security.tls import certificates, stores
@@ -70,7 +71,9 @@ def log_in(rng: random.Random) -> bool:
     authentication = Authentication(Scram("SCRAM-SHA-256", "user", KEYS, nonce=NONCE), "a broker")
     connection = Connection("a broker", "fuzz", 1 << 20, authentication=authentication)
     connection.negotiate()
-    whole = b"".join(_frame(number, *each) for number, each in enumerate(_answers()))
+    whole = b"".join(
+        encode_response(api, version, number, body) for number, (api, version, body) in enumerate(_answers())
+    )
     whole = damaged(rng, whole) if rng.random() < 0.9 else whole
     pos = 0
     while pos < len(whole):
@@ -93,12 +96,6 @@ def _answers() -> list[tuple[Api, int, dict[str, object]]]:
         (SASL_HANDSHAKE, 1, {"error_code": 0, "mechanisms": ["PLAIN", "SCRAM-SHA-256"]}),
         *((SASL_AUTHENTICATE, last, {"error_code": 0, "error_message": None, "auth_bytes": data}) for data in SCRAM),
     ]
-
-
-def _frame(number: int, api: Api, version: int, body: dict[str, object]) -> bytes:
-    tags = b"\0" if api is not API_VERSIONS and api.response.is_flexible(version) else b""
-    data = number.to_bytes(4, "big") + tags + api.response.encode(version, body)
-    return len(data).to_bytes(4, "big") + data
 
 
 def encrypt(rng: random.Random) -> bool:
