@@ -1,7 +1,8 @@
 """Processor time by process, for a million rows, and how much of it is beyond what Spark alone spends on such rows.
 
 Spark alone, reading: the same columns, constants where they can be, to the noop sink. Writing: making the rows, to the
-noop sink. Both connectors are charged with what Spark's processes use beyond that; the broker's is a row of its own.
+noop sink. Each contestant is charged with what Spark's processes use beyond that; the broker's is a row of its own.
+Ready-made Arrow and the wire ceiling show how much of it any Python data source takes.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from benchmarks import read, write
 from benchmarks.lab import Lab, to_noop
 from benchmarks.processes import CpuByKind, watching
-from benchmarks.read import readers
 from benchmarks.records import Records
 from benchmarks.results import CPU_PER_MILLION, Row
 from benchmarks.stages import Effort
 from benchmarks.turns import take_turns
-from benchmarks.write import Topics, writers
+from benchmarks.write import Topics
 
 TITLE = "processor time by process, 100 B, 4 partitions"
+COMPARED = ("pykafka", "jvm", "ready-arrow")
 ALONE = "Spark alone"
 BROKER = "broker JVM"
 WARM_UP = 3
@@ -32,17 +34,21 @@ Contestants = Mapping[str, Callable[[], object]]
 def run(lab: Lab, effort: Effort) -> Iterator[Row]:
     records = Records(effort.rows(2_000_000))
     with lab.topic_of(records) as topic:
-        reads = readers(lab, topic, records)
+        reads = read.readers(lab, topic, records)
         named: Contestants = {
-            "pykafka": reads["pykafka"],
-            "jvm": reads["jvm"],
+            **{name: reads[name] for name in COMPARED},
+            "wire ceiling": read.wire_ceiling(lab, topic, records),
             ALONE: lambda: to_noop(without_source(lab.spark, records)),
         }
         yield from _compare("read", records, named, effort)
     records = Records(effort.rows(1_000_000))
     topics = Topics(lab, records.partitions)
-    writes = writers(lab, records, topics.new)
-    named = {"pykafka": writes["pykafka"], "jvm": writes["jvm"], ALONE: writes["rows alone"]}
+    writes = write.writers(lab, records, topics.new)
+    named = {
+        **{name: writes[name] for name in COMPARED},
+        "wire ceiling": write.wire_ceiling(lab, records, topics.new),
+        ALONE: writes["rows alone"],
+    }
     yield from _compare("write", records, named, effort)
     topics.drop()
 

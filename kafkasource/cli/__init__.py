@@ -29,6 +29,7 @@ from typing import Any, NoReturn
 from kafkasource import __version__
 from kafkasource.cli.terminal import escaped_text
 from kafkasource.errors import KafkaSourceError
+from kafkasource.security.quoting import without_password
 from kafkasource.spelling import did_you_mean
 
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143
@@ -78,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         return code
     except KafkaSourceError as error:
-        print(f"pykafka: {escaped_text(str(error))}", file=sys.stderr)
+        _tell(str(error))
         return 1
     except _Terminated:
         return TERMINATED
@@ -93,6 +94,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         what = error.filename or "cannot write the output"
         print(f"pykafka: {what}: {error.strerror or error}", file=sys.stderr)
         return 1
+
+
+def _tell(message: str) -> None:
+    """On stderr. A checkpoint's location may have a password in it, which libraries quote, too."""
+    print(f"pykafka: {escaped_text(without_password(message))}", file=sys.stderr)
 
 
 def _escape_what_cannot_be_shown() -> None:
@@ -192,7 +198,7 @@ class _OnStderr(logging.Handler):
     """Warnings of the package, a line each; the stream is looked up late, as tests replace it."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(f"pykafka: {escaped_text(record.getMessage())}", file=sys.stderr)
+        _tell(record.getMessage())
 
 
 def _on_stderr(

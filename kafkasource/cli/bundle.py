@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import io
 import json
 import os
 import shlex
@@ -120,10 +121,13 @@ def _zip(arguments: argparse.Namespace) -> int:
     package, file = Path(kafkasource.__file__).parent, arguments.file.absolute()
     if not package.is_dir():
         raise KafkaSourceError(f"kafkasource is in {package.parent}, a zip already: give that to --py-files")
-    with written_whole(file, str(file)) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+    content = io.BytesIO()  # a zip's writer goes back in its file, and FILE may be a pipe or /dev/null
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for each in sorted(package.rglob("*")):
             if each.is_file() and each.suffix not in _NOT_IN_A_ZIP:
                 archive.write(each, each.relative_to(package.parent))
+    with written_whole(file, str(file)) as stream:
+        stream.write(content.getbuffer())
     _show(
         arguments,
         [f"spark-submit --py-files {shlex.quote(str(file))} job.py"],

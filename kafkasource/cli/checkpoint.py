@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kafkasource.errors import KafkaSourceError
+from kafkasource.security.quoting import without_password
 from kafkasource.source.plan.offsets import StreamOffset, from_json
 from kafkasource.types import TopicPartition
 
@@ -23,7 +24,7 @@ from kafkasource.types import TopicPartition
 class Checkpoint:
     """Next offsets to read, of all Kafka sources of a query together; where two read a partition, the lesser."""
 
-    location: str
+    shown_location: str  # for people: without a password
     done_batch: int | None  # the last micro-batch that is done; None: none yet
     done: StreamOffset  # its end
     planned_batch: int | None  # one that was begun and is not known to be done
@@ -52,7 +53,7 @@ def read_checkpoint(location: str) -> Checkpoint:
     def plan(number: int | None) -> StreamOffset | None:
         return None if number is None else _merged(files.text("offsets", number))
 
-    found = Checkpoint(location, done, plan(done) or StreamOffset({}), planned, plan(planned))
+    found = Checkpoint(without_password(location), done, plan(done) or StreamOffset({}), planned, plan(planned))
     if not found.done.offsets and not (found.planned and found.planned.offsets):
         raise KafkaSourceError(f"{location} is the checkpoint of a query that does not read from Kafka")
     return found

@@ -43,7 +43,7 @@ def of_query(cluster: Cluster, location: str, name: str | None = None) -> LagRep
         else "in its first micro-batch"
     )
     places = places_of(cluster, {tp: consumed.get(tp) for tp in partitions})
-    where = checkpoint.location  # it may be beneath `location`
+    where = checkpoint.shown_location  # it may be beneath `location`
     return LagReport(
         f"{name or f'query of {where}'} {which}",
         places,

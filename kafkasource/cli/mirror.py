@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from kafkasource import options
 from kafkasource.cli import spark_launcher
 from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.security.quoting import without_password
 from kafkasource.spelling import many
 
 if TYPE_CHECKING:
@@ -181,7 +182,8 @@ def _show(plan: Plan, routes: list[Route]) -> None:
         for flow in route.flows
     ]
     tables.show(("from", "to", "topics", "there", "cycles end"), rows)
-    print(f"{many(len(routes), 'query' if len(routes) == 1 else 'querie')}, checkpoints below {plan.checkpoint}")
+    queries = many(len(routes), "query" if len(routes) == 1 else "querie")
+    print(f"{queries}, checkpoints below {without_password(str(plan.checkpoint))}")
 
 
 def _as_json(route: Route) -> dict[str, object]:
@@ -189,7 +191,7 @@ def _as_json(route: Route) -> dict[str, object]:
     clusters = json.loads(route.write["clusters"])
     return {
         "query": route.name,
-        "checkpoint": route.checkpoint,
+        "checkpoint": route.checkpoint and without_password(route.checkpoint),
         "flows": [str(flow) for flow in route.flows],
         "read": options.shown(route.read),
         "write": {

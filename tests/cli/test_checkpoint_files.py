@@ -1,8 +1,10 @@
 """Spark's checkpoint, from its files. The texts are what Spark 4.2 wrote."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
+from pyarrow import fs
 
 from kafkasource.cli import main
 from kafkasource.cli.checkpoint import read_checkpoint
@@ -56,6 +58,22 @@ def test_offsets_as_json_are_what_startingOffsets_takes(checkpoint, capsys):
 def test_where_no_checkpoint_is_the_error_is_one_line(location, capsys):
     assert main(["offsets", "show", "--checkpoint", location]) == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("secret", ["wJalrXUtnFEMI", "wJalr/XUtn+FEMI"])
+def test_no_error_shows_the_secret_in_a_location(secret, capsys):
+    assert main(["offsets", "show", "--checkpoint", f"nosuchscheme://KEY:{secret}@bucket/orders"]) == 1
+    said = capsys.readouterr().err
+    assert "nosuchscheme://KEY:[hidden]@bucket/orders cannot be read" in said
+    assert "wJalr" not in said
+
+
+def test_no_report_shows_the_secret_in_a_location(checkpoint, monkeypatch):
+    checkpoint(0, '{"t":{"0":23}}')
+    store = fs.LocalFileSystem(), checkpoint.location
+    monkeypatch.setattr(fs, "FileSystem", SimpleNamespace(from_uri=lambda _: store))
+    found = read_checkpoint("s3://KEY:wJalrXUtnFEMI@bucket/orders")
+    assert (found.shown_location, found.done.offsets) == ("s3://KEY:[hidden]@bucket/orders", {T0: 23})
 
 
 def test_an_empty_file_is_no_offset(checkpoint, tmp_path):

@@ -1,11 +1,15 @@
 """What a command writes to: a regular file gets its name when it is complete, anything else stays what it is."""
 
+import io
 import os
 import stat
 import threading
+import zipfile
+from contextlib import contextmanager
 
 import pytest
 
+from kafkasource.cli import main
 from kafkasource.cli.whole_file import written_whole
 from kafkasource.errors import OptionError
 
@@ -18,6 +22,17 @@ def write(file, *pieces):
             stream.write(each)
 
 
+@contextmanager
+def read_fifo(fifo):
+    """A list, to which its content is added."""
+    read = []
+    os.mkfifo(fifo)
+    reader = threading.Thread(target=lambda: read.append(fifo.read_bytes()), daemon=True)
+    reader.start()
+    yield read
+    reader.join(10)
+
+
 def test_a_file_has_its_name_when_it_is_complete_and_after_an_error_the_old_one_is_there(tmp_path):
     file = tmp_path / "day.txt"
     write(file, b"old")
@@ -27,15 +42,20 @@ def test_a_file_has_its_name_when_it_is_complete_and_after_an_error_the_old_one_
 
 
 def test_a_fifo_gets_the_bytes_and_stays_one(tmp_path):
-    fifo, read = tmp_path / "fifo", []
-    os.mkfifo(fifo)
-    reader = threading.Thread(target=lambda: read.append(fifo.read_bytes()), daemon=True)
-    reader.start()
-    write(fifo, b"one ", b"two")
-    reader.join(10)
+    with read_fifo(tmp_path / "fifo") as read:
+        write(tmp_path / "fifo", b"one ", b"two")
     assert read == [b"one two"]
-    assert stat.S_ISFIFO(os.stat(fifo).st_mode)
-    assert list(tmp_path.iterdir()) == [fifo]
+    assert stat.S_ISFIFO(os.stat(tmp_path / "fifo").st_mode)
+    assert list(tmp_path.iterdir()) == [tmp_path / "fifo"]
+
+
+def test_the_zip_of_bundle_can_go_into_a_fifo_and_into_dev_null(tmp_path):
+    with read_fifo(tmp_path / "fifo") as read:
+        assert main(["bundle", "zip", str(tmp_path / "fifo")]) == 0
+    archive = zipfile.ZipFile(io.BytesIO(*read))
+    assert archive.testzip() is None
+    assert "kafkasource/__init__.py" in archive.namelist()
+    assert main(["bundle", "zip", os.devnull]) == 0
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["to a file", "to what is not there yet"])

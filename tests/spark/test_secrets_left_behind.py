@@ -113,7 +113,8 @@ def _assert_a_failed_stage_says_why(job, error):
     (listener,) = {
         each["kafka.bootstrap.servers"] for each in job.given["kafka"].values() if "kafka.sasl.username" in each
     }
-    events = [json.loads(line) for path in (left / "events").rglob("*") if path.is_file() for line in path.open()]
+    logs = [path.read_text() for path in (left / "events").rglob("*") if path.is_file()]
+    events = [json.loads(line) for log in logs for line in log.split("\n") if line]
     stages = [each["Stage Info"] for each in events if each["Event"] == "SparkListenerStageCompleted"]
     tasks = [each["Task End Reason"] for each in events if each["Event"] == "SparkListenerTaskEnd"]
     pages = [json.loads(path.read_text()) for path in (left / "ui").glob("*stages%3Fdetails*")]

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from kafkasource.errors import OptionError
 from kafkasource.process import PerProcess
+from kafkasource.security.quoting import without_password
 from kafkasource.sink.transactions.names import TransactionalIds
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 READ_WITHIN_S = 30.0  # of another filesystem than this machine's; its clients may try again for minutes
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)", re.DOTALL)
-# pyarrow reads s3://KEY:SECRET@BUCKET, and its errors may quote it. A secret may have slashes that nobody has encoded.
-_PASSWORD = re.compile(r"(://[^/@:\s]*):\S*@")
 _PYARROWS_SCHEME = {"s3a": "s3", "s3n": "s3"}
 _METADATA_BYTES = 65_536
 
@@ -136,7 +135,7 @@ def _unreadable(location: str, reason: str) -> OptionError:
         "reads here, or the option 'transactionalIdPrefix', which no other query may have. A query that wrote exactly "
         f"once before its id was read goes on with 'transactionalIdPrefix'={former_prefix(location)}"
     )
-    return OptionError(_PASSWORD.sub(r"\1:[hidden]@", text))
+    return OptionError(without_password(text))  # pyarrow reads s3://KEY:SECRET@BUCKET, and its errors may quote it
 
 
 def location_parts(location: str) -> tuple[str | None, str, str]:
