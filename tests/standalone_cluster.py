@@ -36,8 +36,10 @@ class StandaloneCluster:
         return [*command, *submit, str(job), *arguments]
 
     def alive_workers(self) -> int:
-        """As the master counts them."""
+        """As the master counts them. -1: it does not say yet; while it starts, its page answers at every path."""
         with urllib.request.urlopen(f"{self.page}/json/", timeout=10) as answer:
+            if answer.headers.get_content_subtype() != "json":
+                return -1
             return sum(each["state"] == "ALIVE" for each in json.load(answer)["workers"])
 
 
