@@ -210,8 +210,8 @@ class Broker:
         if self.existing or self._running:
             return
         archive = ClassArchive.of(find_java(), kafka_jars(self.version))
-        self._owner_pid = os.getpid()
         for attempt in range(1, START_ATTEMPTS + 1):
+            self._owner_pid = os.getpid()  # `stop` after a failed attempt takes it away
             self._make_folder()
             self._ports = self._choose_ports(preferred=self._preferred_ports if attempt == 1 else ())
             try:

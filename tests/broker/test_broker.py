@@ -201,6 +201,9 @@ def test_a_port_lost_between_choice_and_start_is_chosen_again(monkeypatch):
         monkeypatch.setattr(properties, "free_ports", lambda count: next(choices))
         with Broker() as broker:
             assert broker.ports != [taken]
+            pids, folder = broker.pids, broker.folder
+        assert not any(map(runs, pids))
+        assert not folder.exists()
         with pytest.raises(BrokerStartFailed, match=f"port {taken} .* in use: choose another"):
             Broker(ports=[taken]).start()
 
