@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:  # a full disk under stdout, a folder that cannot be made
         _drop_stdout()
         what = error.filename or "cannot write the output"
-        print(f"pykafka: {what}: {error.strerror or error}", file=sys.stderr)
+        _tell(f"{what}: {error.strerror or error}")
         return 1
 
 
@@ -205,7 +205,7 @@ def _on_stderr(
     message: Warning | str, category: object, filename: str, lineno: int, file: object = None, line: object = None
 ) -> None:
     """A Python warning, without the line of code that it came from."""
-    print(f"pykafka: {message}", file=sys.stderr)
+    _tell(str(message))
 
 
 @contextlib.contextmanager
