@@ -159,6 +159,7 @@ class _Reading:
         not_carried = self._of_flow(pair, "config.properties.exclude", None) or self._of_flow(
             pair, "config.properties.blacklist", ""
         )
+        self._say_that_topics_are_looked_for(pair)
         return Flow(
             source=source,
             target=target,
@@ -166,11 +167,20 @@ class _Reading:
             exclude=tuple(_list(exclude)),
             topic="${topic}" if policy == "IdentityReplicationPolicy" else f"${{source}}{separator}${{topic}}",
             replication_factor=_number("replication.factor", self._of_flow(pair, "replication.factor", "-1")),
-            create_topics=self._of_flow(pair, "refresh.topics.enabled", "true").lower() == "true",
             sync_settings=self._of_flow(pair, "sync.topic.configs.enabled", "true").lower() == "true",
             exclude_settings=tuple(_list(not_carried)) or LOCAL_SETTINGS,
             offset_map=self._keeps_order(pair, of_target),
         )
+
+    def _say_that_topics_are_looked_for(self, pair: tuple[str, str]) -> None:
+        """MirrorMaker creates topics when it starts, also where this key is false. The read here takes new topics at
+        once, so they are created, too: a task that writes to a missing topic fails."""
+        if self._of_flow(pair, "refresh.topics.enabled", "true").lower() != "true":
+            flow = f"{pair[0]}->{pair[1]}"
+            self._warnings.append(
+                f"{flow}: refresh.topics.enabled = false is not taken: the mirror looks for new topics all the time, "
+                f"makes them at {pair[1]} and copies them. Name the topics in {flow}.topics if it is not to copy others"
+            )
 
     def _keeps_order(self, pair: tuple[str, str], of_target: Mapping[str, str]) -> bool:
         """Does the target's producer keep the order when it sends batches again? The map of offsets needs that."""

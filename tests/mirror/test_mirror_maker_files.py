@@ -89,6 +89,20 @@ def test_exactly_once_is_asked_for_by_the_targets_key():
     assert parsed(FILE + "B.exactly.once.source.support = enabled\n").exactly_once
 
 
+def test_topics_are_made_also_where_no_new_ones_are_looked_for_and_a_warning_says_that_they_are():
+    """MirrorSourceConnector.start creates the missing topics in any case (Kafka 4.1). The key only ends the looks after
+    that."""
+    plan = parsed(FILE + "A->B.refresh.topics.enabled = false\n")
+    assert [flow.create_topics for flow in plan.flows] == [True, True]
+    (warning,) = plan.warnings
+    assert warning == (
+        "A->B: refresh.topics.enabled = false is not taken: the mirror looks for new topics all the time, makes them at "
+        "B and copies them. Name the topics in A->B.topics if it is not to copy others"
+    )
+    assert parsed(FILE + "refresh.topics.enabled = true\n").warnings == ()
+    assert len(parsed(FILE + "refresh.topics.enabled = false\n").warnings) == 2  # both flows
+
+
 @pytest.mark.parametrize(
     ("line", "text"),
     [
