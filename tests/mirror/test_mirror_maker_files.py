@@ -96,8 +96,8 @@ def test_topics_are_made_also_where_no_new_ones_are_looked_for_and_a_warning_say
     assert [flow.create_topics for flow in plan.flows] == [True, True]
     (warning,) = plan.warnings
     assert warning == (
-        "A->B: refresh.topics.enabled = false is not taken: the mirror looks for new topics all the time, makes them at "
-        "B and copies them. Name the topics in A->B.topics if it is not to copy others"
+        "A->B: refresh.topics.enabled = false is not taken: the mirror looks for new topics all the time, makes them "
+        "at B and copies them. Name the topics in A->B.topics if it is not to copy others"
     )
     assert parsed(FILE + "refresh.topics.enabled = true\n").warnings == ()
     assert len(parsed(FILE + "refresh.topics.enabled = false\n").warnings) == 2  # both flows
