@@ -33,6 +33,7 @@ _OURS = (
     *("subscribe", "subscribePattern", "assign", "includeHeaders", "columns", "packRecords", "addHeaders", "stopFile"),
     *("clusters", "topic", "createTopic", "onlyTopics", "unlessHeader", "offsetMap"),
 )
+_PREFIX = "transactionalIdPrefix"
 
 
 @dataclass(frozen=True)
@@ -252,7 +253,10 @@ def _writing(plan: Plan, source: str, flows: Iterable[Flow], patterns: Mapping[s
         if flow.offset_map:
             clusters[flow.target]["offsetMap"] = offset_map_topic(source)
     once = {"deliveryGuarantee": "exactly_once"} if plan.exactly_once else {}
-    return {**once, **_of_role(plan.write, "sink"), "clusters": json.dumps(clusters)}
+    shared = _of_role(plan.write, "sink")
+    if _PREFIX in shared:  # else the queries of two sources would fence each other at a target that both write to
+        shared[_PREFIX] += f".{source}"
+    return {**once, **shared, "clusters": json.dumps(clusters)}
 
 
 def _of_role(given: Mapping[str, str], role: str) -> dict[str, str]:

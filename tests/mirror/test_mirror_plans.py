@@ -10,6 +10,8 @@ from kafkasource.errors import OptionError
 from kafkasource.mirror import job, toml_file
 from kafkasource.mirror.flow import Flow
 from kafkasource.mirror.plan import Plan, routes
+from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters.transactions import guarantees
 from kafkasource.sink.open_transactions import of_clusters
 
 A, B, C = ({"kafka.bootstrap.servers": f"{name}1:9092"} for name in "abc")
@@ -181,6 +183,24 @@ def test_exactly_once_mirrors_only_what_is_committed():
     (route,) = routes(plan(Flow("A", "B"), exactly_once=True))
     assert route.read["kafka.isolation.level"] == "read_committed"
     assert route.write["deliveryGuarantee"] == "exactly_once"
+
+
+def test_two_sources_into_one_target_share_no_transactional_id_although_the_file_gives_one_prefix():
+    """A second producer that asks for a transactional id fences the first (KIP-98)."""
+    mirror = plan(
+        *(Flow(source, "C", topic=PREFIXED) for source in "AB"),
+        exactly_once=True,
+        write={"transactionalidprefix": "m"},  # Spark's options have no case
+    )
+    ids = []
+    for route in job.check(mirror):
+        parsed = targets.parse(dict(route.write))
+        for name, guarantee in guarantees(parsed.shared, parsed.by_name, batch_write=False).items():
+            of_target = guarantee.identity.find().of_cluster(name).ids
+            ids += [of_target.driver, of_target.marker_group, of_target.kept_group, of_target.task(0)]
+    assert len(set(ids)) == 8
+    assert all(each.startswith("m") for each in ids)  # so that ACLs for all that begins with the prefix hold
+    assert ids[0] == "m.A-C-driver"
 
 
 def test_what_an_exactly_once_mirror_has_open_is_found_by_its_routes_options(tmp_path):
