@@ -36,6 +36,7 @@ from kafkasource.errors import (
     ClientClosed,
     ClusterMismatch,
     DeadlineExceeded,
+    ProtocolError,
     TopicAlreadyExists,
     TopicAuthorizationFailed,
     UnknownMemberId,
@@ -440,6 +441,23 @@ def test_committed_offsets_are_fetched_and_those_below_zero_are_none(net, kafka,
     kafka.versions[OFFSET_FETCH.key] = (1, last_version)
     kafka.committed.update({("g", "t", 0): 5, ("g", "t", 1): -7})
     assert net.cluster().groups.committed_offsets("g", T[:3]) == {T[0]: 5, T[1]: None, T[2]: None}
+
+
+@pytest.mark.parametrize("last_version", [2, 7, 9])
+@pytest.mark.parametrize("wanted", [None, T[:2]])
+def test_a_group_that_its_coordinator_does_not_know_has_committed_nothing(net, kafka, last_version, wanted):
+    """Apache's brokers answer without an error; franz-go's kfake says GROUP_ID_NOT_FOUND."""
+    kafka.versions[OFFSET_FETCH.key] = (1, last_version)
+    row = {"group_id": "new", "topics": [], "error_code": 69}
+    kafka.fault(OFFSET_FETCH, Answer({"groups": [row]} if last_version >= 8 else {"topics": [], "error_code": 69}))
+    assert net.cluster().groups.committed("new", wanted) == dict.fromkeys(wanted or ())
+
+
+@pytest.mark.parametrize("rows", [[], [{"group_id": "other", "topics": [], "error_code": 0}]])
+def test_an_answer_without_the_group_that_was_asked_for_is_no_proof_that_it_has_committed_nothing(net, kafka, rows):
+    kafka.fault(OFFSET_FETCH, Answer({"groups": rows}))
+    with pytest.raises(ProtocolError, match="OffsetFetch of 'g': the answer does not name the group"):
+        net.cluster().groups.committed("g", T[:2])
 
 
 def test_a_group_with_live_members_and_a_negative_offset_are_errors(net, kafka):

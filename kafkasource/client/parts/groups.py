@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkasource.client.caller import Caller
+from kafkasource.client.caller import Caller, checked
 from kafkasource.client.connection.connection import RequestBody
 from kafkasource.client.routing import GROUP, Coordinators, by_topic, indexes_by_topic
 from kafkasource.errors import (
@@ -144,24 +144,34 @@ class Groups:
                 f"Kafka before 0.9 does not tell of which partitions group {group!r} has offsets: name them"
             )
 
+        names_group = True  # the request that was sent last: is its answer in rows of groups?
+
         def body(version: int) -> Fields:
+            nonlocal names_group
             # In version 1 a request without topics asks for all, as seen on 0.9.0.1.
             rows: list[Fields] | None = None if version >= 2 else []
             if wanted is not None:
                 rows = [{"name": name, "partition_indexes": found} for name, found in indexes_by_topic(wanted).items()]
             stable = {"require_stable": require_stable} if version >= 7 else {}
-            if version >= 8:
+            names_group = version >= 8
+            if names_group:
                 return {"groups": [{"group_id": group, "topics": rows}], **stable}
             return {"group_id": group, "topics": rows, **stable}
 
-        answer = self._coordinators.ask(GROUP, group, OFFSET_FETCH, body, max_version=_COMMITS_BY_NAME)
+        def of_group(answer: Body, what: str) -> Body:
+            row = answer if not names_group else next((x for x in answer["groups"] if x["group_id"] == group), None)
+            if row is None:
+                raise ProtocolError(f"{what}: the answer does not name the group")
+            # Apache's brokers give an unknown group an empty answer, others an error.
+            return {"topics": []} if row["error_code"] == GroupIdNotFound.CODE else checked(row, what)
+
+        answer = self._coordinators.ask(GROUP, group, OFFSET_FETCH, body, max_version=_COMMITS_BY_NAME, check=of_group)
         committed: dict[TopicPartition, Committed | None] = dict.fromkeys(wanted or ())
-        for part in answer["groups"] or [answer]:
-            for topic in part["topics"]:
-                for row in topic["partitions"]:
-                    tp = TopicPartition(topic["name"], row["partition_index"])
-                    if (wanted is None or tp in committed) and row["committed_offset"] >= 0:
-                        committed[tp] = Committed(row["committed_offset"], row["metadata"] or "")
+        for topic in answer["topics"]:
+            for row in topic["partitions"]:
+                tp = TopicPartition(topic["name"], row["partition_index"])
+                if (wanted is None or tp in committed) and row["committed_offset"] >= 0:
+                    committed[tp] = Committed(row["committed_offset"], row["metadata"] or "")
         return committed
 
     def delete_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> None:
