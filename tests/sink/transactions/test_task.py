@@ -169,10 +169,13 @@ def test_fewer_rows_than_were_lost_are_refused():
         run(cluster, task, batches())
 
 
-def test_speculation_is_refused():
+# Spark's ConfigBuilder reads a boolean as `_.trim.toBoolean`, which takes any case. SparkConf().set(key, True) gives
+# Python's "True".
+@pytest.mark.parametrize("value", ["true", "True", "TRUE", " true "])
+def test_speculation_is_refused_however_spark_is_given_it(value):
     begun = driver(FakeTransactionCluster(2)).begin()
     context = FakeContext()
-    context.properties = STREAM | {"spark.speculation": "true"}
+    context.properties = STREAM | {"spark.speculation": value}
     with pytest.raises(OptionError, match=r"spark\.speculation=true"):
         ExactlyOnceTask.start(OWN_TRANSACTIONS, begun, context)
 

@@ -74,7 +74,8 @@ class Task:
         """Raises OptionError and CannotWriteOnce where Spark runs it in a way that the guarantee does not allow."""
         if context is None:
             raise CannotWriteOnce("exactly once is written by Spark's tasks only: there is no TaskContext here")
-        if context.getLocalProperty("spark.speculation") == "true":
+        # As Spark reads a boolean: Python's True becomes "True" in a SparkConf.
+        if (context.getLocalProperty("spark.speculation") or "").strip().lower() == "true":
             raise OptionError(
                 "'deliveryGuarantee'=exactly_once cannot be kept with spark.speculation=true: the second attempt of a "
                 "task aborts what the first has written. Turn speculation off"
