@@ -38,6 +38,12 @@ class Flow:
     sync_settings: bool = True
     exclude_settings: tuple[str, ...] = LOCAL_SETTINGS
     offset_map: bool = True
+    origin_header: bool = True  # False: copies get no origin header, so a flow back would take them for new records
+
+    @property
+    def names_source(self) -> bool:
+        """Whether the names at the target begin with the source's name, so that they tell what is a copy."""
+        return self.topic.startswith("${source}")
 
     @property
     def template(self) -> str:

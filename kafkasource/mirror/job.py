@@ -23,6 +23,7 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.mirror.carried_settings import CarriedSettings
 from kafkasource.mirror.checkpoint_lock import CheckpointLocks
+from kafkasource.mirror.cluster_ids import cluster_ids
 from kafkasource.mirror.plan import Plan, Route, routes
 from kafkasource.mirror.topics import TopicKeeper
 from kafkasource.sink.clusters import targets
@@ -111,9 +112,9 @@ class Mirror:
                 ends.callback(query.stop)
 
 
-def check(plan: Plan) -> list[Route]:
-    """Check all that can be checked without a broker. Raises OptionError."""
-    found = routes(plan)
+def check(plan: Plan, ids: Mapping[str, str | None] | None = None) -> list[Route]:
+    """Check all that can be checked without a broker. Raises OptionError. `ids`: as in `routes`."""
+    found = routes(plan, ids)
     for route in found:
         try:
             options.parse(dict(route.read), "source")
@@ -134,7 +135,7 @@ def start(plan: Plan, spark: SparkSession, *, once: bool = False, end: threading
     `once`: end when all records that exist now are at the targets. `end`: start no further query once it is set. Raises
     OptionError, also where another mirror runs with the checkpoint, and the errors of clusters that refuse.
     """
-    found = check(plan)
+    found = check(plan, cluster_ids(check(plan)))
     kafkasource.register(spark)
     mirror = Mirror([], [], folder=_stop_files())
     try:

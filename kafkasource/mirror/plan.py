@@ -19,8 +19,8 @@ from kafkasource.errors import OptionError
 from kafkasource.mirror.circles import Stop, decide
 from kafkasource.mirror.flow import SAME_NAME, Flow, pattern_of
 from kafkasource.options.java_regex import compile_java
+from kafkasource.sink.clusters.origin import ORIGIN_HEADER, UnlessFrom
 
-CLUSTER_HEADER = "mirror.cluster"  # the cluster where a record was read; one header for each flow that copied it
 RECORD_HEADER = "mirror.record"  # the record's place in that cluster: topic/partition/offset
 
 # The limits of a micro-batch, whichever is less: for small records the offsets, for large ones the bytes as the source
@@ -31,7 +31,7 @@ MOST_OFFSETS, MOST_BYTES = 2_000_000, "512m"
 # Options that the mirror sets itself.
 _OURS = (
     *("subscribe", "subscribePattern", "assign", "includeHeaders", "columns", "packRecords", "addHeaders", "stopFile"),
-    *("clusters", "topic", "createTopic", "onlyTopics", "unlessHeader", "offsetMap"),
+    *("clusters", "topic", "createTopic", "onlyTopics", "unlessOrigin", "offsetMap"),
 )
 _PREFIX = "transactionalIdPrefix"
 
@@ -127,9 +127,13 @@ class Plan:
         return self._stops[str(flow)]
 
     def unless_from(self, flow: Flow) -> list[str]:
-        """Clusters whose records the flow does not copy; it recognizes them by their headers."""
+        """Clusters whose records the flow does not copy; it recognizes them by their headers.
+
+        Its target is always one, unless the names tell: another mirror, or an earlier plan, may have a flow back.
+        """
         stop = self.stop(flow)
-        return sorted(stop.clusters) if stop.by_header else []
+        found = stop.clusters if stop.by_header else frozenset()
+        return sorted(found if flow.names_source else found | {flow.target})
 
     def pattern(self, flow: Flow) -> str:
         """The flow's topics, without those that it must not copy and recognizes by their names."""
@@ -186,9 +190,13 @@ def offset_map_topic(source: str) -> str:
     return f"mirror-offsets.{source}.internal"
 
 
-def routes(plan: Plan) -> list[Route]:
-    """One route for each cluster that the mirror reads. Raises OptionError."""
+def routes(plan: Plan, cluster_ids: Mapping[str, str | None] | None = None) -> list[Route]:
+    """One route for each cluster that the mirror reads. Raises OptionError.
+
+    `cluster_ids`: by name, where they are known. The name stands for a cluster without an id.
+    """
     found = []
+    ids = {name: (cluster_ids or {}).get(name) or name for name in plan.clusters}
     same_names = {
         (flow.source, flow.target): plan.pattern(flow)
         for flow in plan.flows
@@ -197,8 +205,12 @@ def routes(plan: Plan) -> list[Route]:
     for source in dict.fromkeys(flow.source for flow in plan.flows):
         flows = tuple(flow for flow in plan.flows if flow.source == source)
         patterns = {flow.target: plan.pattern(flow) for flow in flows}
-        header = plan.provenance or any(source in plan.unless_from(flow) for flow in plan.flows)
-        added = {CLUSTER_HEADER: source} if header else {}
+        header = (
+            plan.provenance
+            or any(flow.origin_header and not flow.names_source for flow in flows)
+            or any(source in plan.unless_from(flow) for flow in plan.flows)
+        )
+        added = {ORIGIN_HEADER: f"{ids[source]}/${{topic}}"} if header else {}
         if plan.provenance:
             added[RECORD_HEADER] = "${topic}/${partition}/${offset}"
         found.append(
@@ -207,7 +219,7 @@ def routes(plan: Plan) -> list[Route]:
                 flows,
                 patterns,
                 _reading(plan, source, patterns.values(), added),
-                _writing(plan, source, flows, patterns),
+                _writing(plan, source, flows, patterns, ids),
                 added,
                 None if plan.checkpoint is None else f"{plan.checkpoint.rstrip('/')}/{source}",
                 {
@@ -238,7 +250,12 @@ def _reading(plan: Plan, source: str, patterns: Iterable[str], added: Mapping[st
     }
 
 
-def _writing(plan: Plan, source: str, flows: Iterable[Flow], patterns: Mapping[str, str]) -> dict[str, str]:
+def _writing(
+    plan: Plan, source: str, flows: Iterable[Flow], patterns: Mapping[str, str], ids: Mapping[str, str]
+) -> dict[str, str]:
+    renamed = tuple(
+        (ids[flow.source], ids[flow.target], flow.template) for flow in plan.flows if flow.template != SAME_NAME
+    )
     clusters: dict[str, dict[str, str]] = {}
     for flow in flows:
         clusters[flow.target] = {
@@ -249,7 +266,8 @@ def _writing(plan: Plan, source: str, flows: Iterable[Flow], patterns: Mapping[s
         }
         unless = plan.unless_from(flow)
         if unless:
-            clusters[flow.target]["unlessHeader"] = f"{CLUSTER_HEADER}={','.join(unless)}"
+            left_out = UnlessFrom(ids[source], tuple(ids[name] for name in unless), renamed)
+            clusters[flow.target]["unlessOrigin"] = left_out.to_json()
         if flow.offset_map:
             clusters[flow.target]["offsetMap"] = offset_map_topic(source)
     once = {"deliveryGuarantee": "exactly_once"} if plan.exactly_once else {}

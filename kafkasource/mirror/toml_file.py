@@ -61,6 +61,7 @@ _OF_FLOW = (
     "sync_settings",
     "exclude_settings",
     "offset_map",
+    "origin_header",
 )
 
 
@@ -132,6 +133,7 @@ def _flows(given: Mapping[str, object]) -> Iterator[Flow]:
             sync_settings=values.boolean("sync_settings", True),
             exclude_settings=values.texts("exclude_settings", LOCAL_SETTINGS),
             offset_map=values.boolean("offset_map", True),
+            origin_header=values.boolean("origin_header", True),
         )
 
 

@@ -22,7 +22,6 @@ from kafkasource.options.types import (
     FORMATS,
     FUNCTION,
     GZIP_LEVEL,
-    HEADER,
     HEADERS,
     INTEGER,
     ISOLATION_LEVEL,
@@ -763,12 +762,12 @@ OPTIONS: tuple[Option, ...] = (
         only=(_CLUSTERS,),
     ),
     Option(
-        "unlessHeader",
-        HEADER,
+        "unlessOrigin",
+        JSON,
         None,
         SINK,
-        "`key=value` or `key=value,value`. The cluster does not get rows that have this header with one of the "
-        "values. Mirrors use it so that records do not come back.",
+        "Mirrors set it, so that records do not come back: the cluster does not get rows whose headers "
+        "`mirror.origin` say that they have been in one of these clusters (`docs/mirror.md`).",
         only=(_CLUSTERS,),
     ),
     Option(

@@ -170,7 +170,6 @@ def _headers(text: str) -> tuple[tuple[str, str], ...]:
 
 
 HEADERS = Type("json", 'JSON such as {"from":"east"}', _headers)
-HEADER = Type("key=value", "key=value", lambda text: text if text.partition("=")[0] and "=" in text else _refuse(text))
 PARTITIONER = Type(
     " \\| ".join((*PARTITIONERS, "module:function")), f"{', '.join(PARTITIONERS)} or module:function", _partitioner
 )

@@ -173,9 +173,14 @@ def test_the_example_runs_by_spark_submit_and_tells_its_metrics(kafka_broker, ka
     with Reader({"kafka.bootstrap.servers": target, "subscribe": topic, "includeHeaders": "true"}) as reader:
         rows = [row for batch in reader for row in batch.to_pylist()]
     assert len(rows) == 300
+    with Cluster(ClientConfig.of(source)) as admin:
+        source_id = admin.brokers().cluster_id
     for row in rows:
         headers = {each["key"]: each["value"].decode() for each in row["headers"]}
-        assert headers == {"mirror.cluster": "A", "mirror.record": f"{topic}/{row['partition']}/{row['offset']}"}
+        assert headers == {
+            "mirror.origin": f"{source_id}/{topic}",
+            "mirror.record": f"{topic}/{row['partition']}/{row['offset']}",
+        }
 
 
 def records(servers, topic):

@@ -113,7 +113,7 @@ def test_where_names_tell_where_a_topic_has_been_it_is_not_carried_back():
     names = ["orders", "A.orders", "B.orders", "C.orders", "A.B.orders", "C.A.orders", "Aorders", "A2.orders"]
     assert taken(mirror, "B", "A", names) == ["orders", "B.orders", "C.orders", "Aorders", "A2.orders"]
     assert not any(mirror.stop(flow).by_header for flow in mirror.flows)
-    assert not any("unlessHeader" in one for route in routes(mirror) for one in clusters(route).values())
+    assert not any("unlessOrigin" in one for route in routes(mirror) for one in clusters(route).values())
 
 
 def test_it_is_not_carried_back_round_three_corners_either():
@@ -122,42 +122,56 @@ def test_it_is_not_carried_back_round_three_corners_either():
     assert taken(mirror, "A", "B", ["C.B.A.x", "C.B.x", "C.x"]) == ["C.x"]
 
 
+def unless_from(mirror):
+    """By flow, the clusters whose records it leaves out by their headers."""
+    return {
+        f"{route.source}->{target}": json.loads(own["unlessOrigin"])["clusters"] if "unlessOrigin" in own else []
+        for route in routes(mirror)
+        for target, own in clusters(route).items()
+    }
+
+
 def test_where_names_do_not_tell_headers_do():
     mirror = plan(Flow("A", "B"), Flow("B", "A"))
-    there, back = routes(mirror)
-    assert (there.headers, back.headers) == ({"mirror.cluster": "A"}, {"mirror.cluster": "B"})
-    assert json.loads(there.read["addHeaders"]) == {"mirror.cluster": "A"}
-    assert clusters(there)["B"]["unlessHeader"] == "mirror.cluster=B"
-    assert clusters(back)["A"]["unlessHeader"] == "mirror.cluster=A"
+    there, back = routes(mirror, {"A": "id-of-a", "B": None})
+    assert json.loads(there.read["addHeaders"]) == {"mirror.origin": "id-of-a/${topic}"}
+    assert json.loads(back.read["addHeaders"]) == {"mirror.origin": "B/${topic}"}  # a broker that has no cluster id
+    assert json.loads(clusters(there)["B"]["unlessOrigin"]) == {"here": "id-of-a", "clusters": ["B"], "templates": []}
+    assert json.loads(clusters(back)["A"]["unlessOrigin"])["clusters"] == ["id-of-a"]
 
 
-def test_a_one_way_mirror_pays_for_no_headers():
-    (route,) = routes(plan(Flow("A", "B"), Flow("A", "C")))
-    assert not route.headers
-    assert "addHeaders" not in route.read
-    assert routes(plan(Flow("A", "B"), provenance=True))[0].headers.keys() == {"mirror.cluster", "mirror.record"}
+def test_a_mirror_one_way_that_keeps_names_can_become_one_of_both_ways():
+    """Its copies have headers from the beginning, and the flow back leaves these out."""
+    (route,) = routes(plan(Flow("A", "B")))
+    assert json.loads(route.read["addHeaders"]) == {"mirror.origin": "A/${topic}"}
+    assert unless_from(plan(Flow("A", "B"), Flow("B", "A")))["B->A"] == ["A"]
 
 
-def test_flows_outside_a_cycle_need_no_headers_though_they_start_in_one():
-    mirror = plan(Flow("A", "B"), Flow("B", "A"), Flow("A", "C"))
-    (route,) = [route for route in routes(mirror) if route.source == "A"]
-    assert "unlessHeader" in clusters(route)["B"]
-    assert "unlessHeader" not in clusters(route)["C"]
+def test_mirrors_of_two_files_that_go_back_and_forth_leave_out_each_others_copies():
+    assert unless_from(plan(Flow("A", "B"))) == {"A->B": ["B"]}
+    assert unless_from(plan(Flow("B", "A"))) == {"B->A": ["A"]}
+
+
+def test_a_mirror_adds_no_headers_where_names_tell_or_the_flow_says_so():
+    for flow in (Flow("A", "B", topic=PREFIXED), Flow("A", "B", origin_header=False)):
+        (route,) = routes(plan(flow))
+        assert not route.headers
+        assert "addHeaders" not in route.read
+    both_ways = plan(Flow("A", "B", origin_header=False), Flow("B", "A"))
+    assert all(route.headers for route in routes(both_ways))  # there it cannot do without
+    assert routes(plan(Flow("A", "B"), provenance=True))[0].headers.keys() == {"mirror.origin", "mirror.record"}
 
 
 def test_where_each_mirrors_to_each_a_record_comes_once():
     mirror = plan(*(Flow(s, t) for s in "ABC" for t in "ABC" if s != t))
-    carried_not = {str(flow): mirror.unless_from(flow) for flow in mirror.flows}
+    carried_not = unless_from(mirror)
     assert carried_not["B->C"] == ["A", "C"]  # A's come to C straight
     assert carried_not["A->B"] == ["B", "C"]
 
 
 def test_a_record_that_comes_two_ways_under_one_name_is_carried_on_one():
     mirror = plan(Flow("A", "B"), Flow("B", "C"), Flow("A", "C"))
-    assert [mirror.unless_from(flow) for flow in mirror.flows] == [[], ["A"], []]
-    assert [bool(route.headers) for route in routes(mirror)] == [True, False]
-    other_names = plan(Flow("A", "B", topic=PREFIXED), Flow("B", "C"), Flow("A", "C"))
-    assert not any(route.headers for route in routes(other_names))
+    assert unless_from(mirror) == {"A->B": ["B"], "A->C": ["C"], "B->C": ["A", "C"]}
 
 
 def test_a_micro_batch_has_an_end_unless_the_file_says_which():

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from kafkasource.arrow_scalars import scalar
 from kafkasource.options.java_regex import compile_java
 from kafkasource.records.partitions import order_by_partition, partition_by_key
+from kafkasource.sink.clusters.origin import UnlessFrom
 from kafkasource.sink.columns import Column, Rows
 from kafkasource.sink.partitioner import Partitioner, int32_array
 from kafkasource.sink.producer.queues import Span
@@ -30,27 +31,21 @@ class Chosen:
     """The rule that selects the rows of one cluster. Hashable plain values."""
 
     only_topics: str | None = None  # a Java regular expression; it must be found in the topic's name
-    unless_header: tuple[str, tuple[bytes, ...]] | None = None  # a key and its values, any of which counts
+    unless_from: UnlessFrom | None = None
 
     def topic(self, name: str) -> bool:
         """Does the cluster get rows of this topic (the row's own name, before any template)?"""
         return self.only_topics is None or compile_java(self.only_topics).search(name) is not None
 
     def rows(self, rows: Rows) -> Rows:
-        """The rows that do not have the header: the same object, if no row has it."""
-        if self.unless_header is None or rows.headers is None:
+        """The rows that `unless_from` does not leave out: the same object, if it leaves out none."""
+        if self.unless_from is None or rows.headers is None:
             return rows
-        key, values = self.unless_header
-        entries = rows.headers.flatten()
-        found = pc.and_kleene(
-            pc.equal(entries.field("key"), pa.scalar(key)),
-            pc.is_in(entries.field("value"), value_set=pa.array(values, pa.binary())),
-        ).fill_null(False)
-        if not pc.any(found).as_py():
+        left_out = self.unless_from.numbers(rows.topic, rows.headers)
+        if left_out is None:
             return rows
-        marked = pc.list_parent_indices(rows.headers).filter(found)
         numbers = pa.array(array("q", range(rows.count)), pa.int64())
-        return rows.take(numbers.filter(pc.invert(pc.is_in(numbers, value_set=marked.cast(pa.int64())))))
+        return rows.take(numbers.filter(pc.invert(pc.is_in(numbers, value_set=left_out))))
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from kafkasource import options
 from kafkasource.errors import OptionError
 from kafkasource.options import MAX_INT32, Options
 from kafkasource.options.java_regex import compile_java
+from kafkasource.sink.clusters.origin import UnlessFrom
 from kafkasource.sink.clusters.routing import Chosen
 from kafkasource.sink.dead_letters import dead_letter_topic_of
 from kafkasource.sink.producer.config import ProducerConfig
@@ -251,8 +252,15 @@ def _chosen(name: str, parsed: Options) -> Chosen:
             f"cluster {name!r} of 'clusters': option 'onlyTopics': {parsed['onlyTopics']!r} is not a usable regular "
             f"expression: {error}"
         ) from None
-    key, equals, values = (parsed["unlessHeader"] or "").partition("=")
-    return Chosen(parsed["onlyTopics"], (key, tuple(values.encode().split(b","))) if equals else None)
+    text = parsed["unlessOrigin"]
+    try:
+        unless_from = None if text is None else UnlessFrom.from_json(text)
+    except ValueError as error:
+        form = UnlessFrom("idOfEast", ("idOfWest",)).to_json()
+        raise OptionError(
+            f"cluster {name!r} of 'clusters': option 'unlessOrigin': expected JSON such as {form}: {error}"
+        ) from None
+    return Chosen(parsed["onlyTopics"], unless_from)
 
 
 def _offset_map(name: str, parsed: Options, topic: str | None) -> str | None:

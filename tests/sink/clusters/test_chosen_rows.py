@@ -1,5 +1,7 @@
 """Which rows a cluster of several gets."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -8,12 +10,29 @@ from hypothesis import strategies as st
 from kafkasource.errors import OptionError
 from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters.origin import UnlessFrom
 from kafkasource.sink.clusters.routing import Chosen
 from kafkasource.sink.columns import Rows
 
 HEADERS = st.none() | st.lists(
-    st.tuples(st.sampled_from(["seen", "other"]), st.sampled_from([b"A", b"B", b"", None])), max_size=3
+    st.tuples(
+        st.sampled_from(["mirror.origin", "other"]),
+        st.sampled_from([b"A/t", b"B/t", b"A/other", b"here/t", b"A", b"", None]),
+    ),
+    max_size=3,
 )
+NOT_FROM_A = Chosen(unless_from=UnlessFrom("here", ("A",)))
+
+
+def been_in_a(headers):
+    """As the documents say it: a header counts while all headers from it to the last name this topic."""
+    for key, value in reversed(headers or []):
+        if key == "mirror.origin":
+            if value not in (b"A/t", b"B/t", b"here/t"):
+                return False
+            if value == b"A/t":
+                return True
+    return False
 
 
 def rows(headers):
@@ -36,9 +55,9 @@ def rows(headers):
 def test_a_row_with_the_header_is_left_out_and_no_other(headers, cut):
     whole = rows(headers)
     part = whole.take(pa.array(range(cut, len(headers)), pa.int64())) if cut < len(headers) else whole
-    kept = Chosen(unless_header=("seen", (b"A",))).rows(part)
+    kept = NOT_FROM_A.rows(part)
     first = cut if cut < len(headers) else 0
-    expected = [number for number in range(first, len(headers)) if ("seen", b"A") not in (headers[number] or [])]
+    expected = [number for number in range(first, len(headers)) if not been_in_a(headers[number])]
     assert (kept.partitions.to_pylist() if expected else []) == expected  # of no rows there may be no column
     assert [int(value) for value in kept.values.to_pylist()] == expected
     assert kept.offsets.to_pylist() == [100 + number for number in expected]
@@ -50,15 +69,39 @@ def test_a_row_with_the_header_is_left_out_and_no_other(headers, cut):
 def test_headers_that_are_a_slice_of_a_larger_column_are_read_at_their_place(headers):
     whole = rows(headers)
     sliced = Rows("t", len(headers) - 2, None, whole.values[1:-1], whole.headers[1:-1], None, None, whole.offsets[1:-1])
-    kept = Chosen(unless_header=("seen", (b"A",))).rows(sliced)
-    expected = [n for n in range(1, len(headers) - 1) if ("seen", b"A") not in (headers[n] or [])]
+    kept = NOT_FROM_A.rows(sliced)
+    expected = [n for n in range(1, len(headers) - 1) if not been_in_a(headers[n])]
     assert [int(value) for value in kept.values.to_pylist()] == expected
 
 
 def test_rows_that_all_may_go_are_not_copied():
     whole = rows([None, [("other", b"A")]])
-    assert Chosen(unless_header=("seen", (b"A",))).rows(whole) is whole
+    assert NOT_FROM_A.rows(whole) is whole
     assert Chosen().rows(whole) is whole
+
+
+@pytest.mark.parametrize(
+    ("topic", "headers", "left_out"),
+    [
+        ("orders", ["east/orders", "west/orders"], True),
+        ("orders", ["east/orders"], True),  # a read that adds no header of its own
+        ("orders", ["west/orders"], False),
+        ("orders-enriched", ["east/orders", "west/orders-enriched"], False),  # forwarded by an application in west
+        ("orders", ["east/orders", "hub/orders", "west/orders"], True),
+        ("enriched", ["east/orders", "hub/enriched", "west/enriched"], False),  # forwarded in hub, mirrored from there
+        ("orders", ["hub/orders", "west/orders"], False),
+        ("copy.orders", ["east/orders", "west/copy.orders"], True),  # by a flow that renames
+        ("copy.orders", ["hub/orders", "west/copy.orders"], False),
+        ("orders", ["east", "west/orders"], False),
+        ("orders", ["east/orders", "", "west/orders"], False),
+    ],
+)
+def test_a_record_is_a_copy_only_where_its_headers_lead_from_topic_to_topic(topic, headers, left_out):
+    """What an application writes with the headers of its input is a new record."""
+    unless = UnlessFrom("west", ("east",), (("east", "west", "copy.${topic}"),))
+    assert UnlessFrom.from_json(unless.to_json()) == unless
+    whole = replace(rows([[("mirror.origin", each.encode()) for each in headers], None]), topic=topic)
+    assert Chosen(unless_from=unless).rows(whole).values.to_pylist() == ([b"1"] if left_out else [b"0", b"1"])
 
 
 def test_topics_are_chosen_by_a_java_pattern_that_is_found_in_their_names():
@@ -70,8 +113,9 @@ def test_topics_are_chosen_by_a_java_pattern_that_is_found_in_their_names():
     ("own", "text"),
     [
         ({"onlyTopics": "["}, "cluster 'east' of 'clusters': option 'onlyTopics'"),
-        ({"unlessHeader": "seen"}, "expected key=value"),
-        ({"unlessHeader": "=x"}, "expected key=value"),
+        ({"unlessOrigin": "east"}, "expected JSON"),
+        ({"unlessOrigin": '{"here": "a"}'}, "option 'unlessOrigin': expected JSON"),
+        ({"unlessOrigin": "[]"}, "option 'unlessOrigin': expected JSON"),
         ({"offsetMap": "m", "partitioning": "key"}, "'offsetMap' is for rows that keep"),
     ],
 )

@@ -156,14 +156,17 @@ def test_exactly_once_allows_nothing_to_be_dropped(own, name):
         "slowClusterWait",
         "maxRecordAge",
         "onlyTopics",
-        "unlessHeader",
+        "unlessOrigin",
         "offsetMap",
     ],
 )
 def test_options_of_clusters_are_refused_without_them(name):
-    value = {"partitioning": "key", "onSlowCluster": "fail", "producersPerCluster": "2", "unlessHeader": "a=b"}.get(
-        name, "5000"
-    )
+    value = {
+        "partitioning": "key",
+        "onSlowCluster": "fail",
+        "producersPerCluster": "2",
+        "unlessOrigin": '{"here": "a", "clusters": ["b"]}',
+    }.get(name, "5000")
     with pytest.raises(OptionError, match=f"{name!r} needs 'clusters'"):
         options.parse({"kafka.bootstrap.servers": "b:1", "topic": "t", name: value}, "sink")
 
