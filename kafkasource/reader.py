@@ -138,7 +138,7 @@ class Reader:
         from kafkasource.source.typed.batches import typed_batches
 
         settings = replace(self._settings, columns=formats.fetched)
-        return typed_batches(fetch(self.cluster, ranges, settings), formats)
+        return typed_batches(fetch(self.cluster, ranges, settings), formats, lambda: self.cluster.metadata.cluster_id)
 
     @property
     def schema(self) -> pa.Schema:

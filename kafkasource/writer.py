@@ -100,11 +100,14 @@ class Writer:
         schema = self._schema(rows)
         if self._delivery is None:
             create_missing(*self._create, trusted_ms=self._trusted_ms)
-            if self._dead_letter_topic is not None:
-                require_topic(self._create[0], self._dead_letter_topic, trusted_ms=self._trusted_ms)
+            if self._outlet is not None:
+                found = require_topic(self._create[0], self._outlet.topic, trusted_ms=self._trusted_ms)
+                self._outlet = replace(self._outlet, cluster_id=found)
             self._trusted_ms = self._max_block_ms
             self._delivering = self._producer.delivery(delivery=Delivery(outlet=self._outlet))
             self._delivery = self._delivering.__enter__()
+        if self._outlet is not None:
+            schema = replace(schema, cluster_id=self._outlet.cluster_id)
         for batch in [rows] if not hasattr(rows, "to_batches") else rows.to_batches():
             for part in schema.rows(batch):
                 self._producer.append(part, self._partitioner, self._delivery)
@@ -192,7 +195,8 @@ def _wanted_formats(parsed: option_table.Options) -> WantedFormats | None:
 def _is_of_bad_records(kind: pa.DataType) -> bool:
     import pyarrow.types as types
 
-    return types.is_struct(kind) and [each.name for each in kind] == ["reason", "schemaId", "key", "value"]
+    names = ["reason", "schemaId", "key", "value", "clusterId"]
+    return types.is_struct(kind) and [each.name for each in kind] == names
 
 
 class _GivenUp(Exception):

@@ -5,6 +5,7 @@ import uuid
 from contextlib import closing
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)  # nodes, for a while: librdkafka goes on by itself
 
@@ -67,3 +68,9 @@ def values_of(bootstrap_servers, topic, partitions=(0,), isolation="read_committ
     for message in messages_of(bootstrap_servers, topic, partitions, isolation, settled=settled):
         found[message.partition()].append(message.value())
     return found
+
+
+def cluster_id_of(servers: str) -> str:
+    """Kafka's id of the cluster."""
+    admin = AdminClient({"bootstrap.servers": servers})  # its futures need it alive
+    return admin.describe_cluster().result(30).cluster_id

@@ -134,7 +134,10 @@ def test_rows_that_cannot_be_written_are_refused(kafka, rows, error):
 
 
 BAD_RECORD = pa.struct(
-    [("reason", pa.string()), ("schemaId", pa.int32()), ("key", pa.binary()), ("value", pa.binary())]
+    [
+        *(("reason", pa.string()), ("schemaId", pa.int32()), ("key", pa.binary()), ("value", pa.binary())),
+        ("clusterId", pa.string()),
+    ]
 )
 READ = pa.table(
     {

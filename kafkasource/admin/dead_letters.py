@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafkasource.sink.dead_letters import FORMATS, MESSAGE, OFFSET, PARTITION, TOPIC
+from kafkasource.sink.dead_letters import CLUSTER_ID, FORMATS, MESSAGE, OFFSET, PARTITION, TOPIC
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,19 +23,22 @@ class Origin:
     partition: str | None = None
     offset: str | None = None
     reason: str | None = None
+    cluster_id: str | None = None  # of the cluster with this topic; None: it does not say, as those of share groups
     is_row: bool = False  # JSON of a row that a writer's schema did not take: no record as it was
 
     @classmethod
     def of(cls, headers: list[dict[str, Any]] | None) -> Origin:
         """The last header of a name counts: a dead letter may be one for the second time."""
-        last = {each["key"]: each["value"] for each in headers or ()}
-        texts = (last.get(name) for name in (TOPIC, PARTITION, OFFSET, MESSAGE))
-        topic, partition, offset, reason = (None if text is None else text.decode(errors="replace") for text in texts)
+        rows = headers or []
+        last = {each["key"]: each["value"] for each in rows}
         # Before the last name of a topic stands what a dead letter had that was read, and has become one again.
-        names = [each["key"] for each in headers or ()]
-        last_of_topic = max((place for place, name in enumerate(names) if name == TOPIC), default=-1)
-        is_row = not set(FORMATS.values()).isdisjoint(names[last_of_topic + 1 :])
-        return cls(topic, partition, offset, reason, is_row)
+        last_of_topic = max((place for place, each in enumerate(rows) if each["key"] == TOPIC), default=-1)
+        of_this_life = {each["key"]: each["value"] for each in rows[last_of_topic + 1 :]}
+        texts = (*(last.get(name) for name in (TOPIC, PARTITION, OFFSET, MESSAGE)), of_this_life.get(CLUSTER_ID))
+        said = [None if text is None else text.decode(errors="replace") for text in texts]
+        topic, partition, offset, reason, cluster_id = said
+        is_row = not of_this_life.keys().isdisjoint(FORMATS.values())
+        return cls(topic, partition, offset, reason, cluster_id, is_row)
 
     @property
     def partition_number(self) -> int | None:
@@ -51,6 +54,7 @@ class Kind:
 
     topic: str | None
     reason: str | None
+    cluster_id: str | None
     records: int = 0
     last_partition: str | None = None  # where the last of them was read
     last_offset: str | None = None
@@ -59,10 +63,11 @@ class Kind:
 
 def kinds_of(batches: Iterable[pa.RecordBatch]) -> list[Kind]:
     """The kinds among rows of the source, which have headers; the most frequent first."""
-    found: dict[tuple[str | None, str | None], Kind] = {}
+    found: dict[tuple[str | None, ...], Kind] = {}
     for batch in batches:
         for origin in origins_of(batch):
-            kind = found.setdefault((origin.topic, origin.reason), Kind(origin.topic, origin.reason))
+            key = origin.topic, origin.reason, origin.cluster_id
+            kind = found.setdefault(key, Kind(*key))
             kind.records += 1
             kind.rows += origin.is_row
             kind.last_partition, kind.last_offset = origin.partition, origin.offset

@@ -15,6 +15,9 @@ there. So a dead letter is done where either group says so.
 
 A row that a writer's schema did not take is a dead letter, too, as JSON: there is no record that could be sent. A run
 passes over it for good: no run can send it, and each that is left costs a place in that text.
+
+A letter whose topic or partition is gone, or is one of another cluster, is left, and holds up no other: a later run
+sends it when its topic is there again, or to a topic that the user names.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kafkasource.admin.dead_letters import Origin, origins_of
+from kafkasource.admin.destinations import Destinations
 from kafkasource.admin.topics import existing
 from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
 from kafkasource.records.arrow.columns import HEADERS_TYPE
@@ -143,12 +147,15 @@ class Choice:
     topic: str
     reason: str = ""  # words that a dead letter's reason must have in it, in any case
     to: str | None = None  # one topic for all of them
+    from_topic: str | None = None  # only those that came from this topic
 
     def takes(self, origin: Origin) -> bool:
         """Is it a dead letter of another topic, with the reason? One of this topic itself would come back for ever."""
         target = self.to or origin.topic
         known = origin.reason is not None and target is not None and target != self.topic and not origin.is_row
-        return known and self.reason.lower() in (origin.reason or "").lower()
+        return (
+            known and self.from_topic in (None, origin.topic) and self.reason.lower() in (origin.reason or "").lower()
+        )
 
     def back(self, rows: pa.RecordBatch, origins: Sequence[Origin]) -> pa.RecordBatch:
         """The records as they were: their bytes, their own headers, their time, and their partition in their topic."""
@@ -178,7 +185,8 @@ def own_headers(headers: Sequence[Mapping[str, object]] | None) -> list[Mapping[
 
 class Replay:
     """One run. `sent`: the records that went back, by topic; `left`: the dead letters that were not chosen; `rows`:
-    those that are rows as JSON, which cannot be sent."""
+    those that are rows as JSON, which cannot be sent; `passed_over`: those that were chosen and cannot go back, by
+    reason. They stay."""
 
     def __init__(self, reader: Reader, parsed: Options, choice: Choice) -> None:
         """`reader`: of the topic of dead letters, with headers, committed records and `source_options`. `parsed`:
@@ -193,6 +201,8 @@ class Replay:
         self.sent: Counter[str] = Counter()
         self.left = 0
         self.rows = 0
+        self.passed_over: Counter[str] = Counter()
+        self._destinations = Destinations(reader.cluster)
 
     def count(self) -> None:
         """Only count what a run would send."""
@@ -258,12 +268,16 @@ class Replay:
             for number, ((topic, partition, offset), origin) in enumerate(zip(places, origins_of(batch), strict=True)):
                 mine = done.setdefault(TopicPartition(topic, partition), Done())
                 before = offset in mine
-                now = not before and self._choice.takes(origin)
+                chosen = not before and self._choice.takes(origin)
+                refusal = self._destinations.refusal(origin) if chosen and self._choice.to is None else None
+                now = chosen and refusal is None
                 mine.add(offset, before or now or origin.is_row)
                 if now:
                     numbers.append(number)
                     origins.append(origin)
-                self.left += not (before or now or origin.is_row)
+                if refusal is not None:
+                    self.passed_over[refusal] += 1
+                self.left += not (before or chosen or origin.is_row)
                 self.rows += origin.is_row and not before
             if numbers:
                 yield batch.take(pa.array(numbers, pa.int64())), origins
@@ -287,7 +301,8 @@ class Replay:
                 raise KafkaSourceError(
                     f"{tp}: dead letters that were sent back and such that were not take turns too often: the list of "
                     f"them would have {len(text)} bytes, and a broker keeps {MAX_METADATA_BYTES} beside an offset. Run "
-                    "it without --reason, or with one that more of them have"
+                    "it without --reason, or with one that more of them have. Send those that cannot go back to "
+                    "another topic: --from-topic TOPIC --to ANOTHER"
                 )
         if version < 2:
             transactions.add_offsets(self._group, transaction.producer, self._group)

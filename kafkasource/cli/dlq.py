@@ -45,9 +45,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="send the records back to the topics they came from, as they were, each once",
         description="Send the records of dead letters back to the topics that they came from, as they were: bytes, "
         "headers, time and partition. Each goes back once, whatever dies and however often this runs: the offsets of "
-        "the groups pykafka-dlq-replay.TOPIC and pykafka-dlq-replay-kept.TOPIC say which did. Needs Kafka 0.11 or "
-        "later.",
+        "the groups pykafka-dlq-replay.TOPIC and pykafka-dlq-replay-kept.TOPIC say which did. One whose topic or "
+        "partition is gone, or is another cluster's, stays, and the exit code is 1. Needs Kafka 0.11 or later.",
     )
+    back.add_argument("--from-topic", metavar="TOPIC", help="only those that came from this topic")
     back.add_argument("--to", metavar="TOPIC", help="send all of them to this topic, by their keys")
     back.add_argument("--dry-run", action="store_true", help="only count what would be sent")
     back.set_defaults(run=_replay)
@@ -67,11 +68,14 @@ def _list(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps([asdict(kind) for kind in kinds], indent=1))
         return 0
-    titles = ("records", "topic", "reason", "last partition", "last offset", "as")
-    show(
-        titles,
-        [(each.records, each.topic, each.reason, each.last_partition, each.last_offset, _form(each)) for each in kinds],
-    )
+    titles = ("records", "topic", "of cluster", "reason", "last partition", "last offset", "as")
+    rows = [
+        *(
+            (each.records, each.topic, each.cluster_id, each.reason, each.last_partition, each.last_offset, _form(each))
+            for each in kinds
+        )
+    ]
+    show(titles, rows)
     return 0
 
 
@@ -104,7 +108,7 @@ def _replay(arguments: argparse.Namespace) -> int:
     with _reader(settings_of_role(arguments, "source"), source_options(arguments.topic)) as reader:
         if arguments.to is not None:
             existing(reader.cluster, [arguments.to])
-        replay = Replay(reader, parsed, Choice(arguments.topic, arguments.reason, arguments.to))
+        replay = Replay(reader, parsed, Choice(arguments.topic, arguments.reason, arguments.to, arguments.from_topic))
         try:
             if arguments.dry_run:
                 replay.count()
@@ -112,12 +116,12 @@ def _replay(arguments: argparse.Namespace) -> int:
                 replay.run()
         finally:  # what was committed before an error is sent
             _show_replayed(replay, arguments)
-    return 0
+    return 1 if replay.passed_over else 0
 
 
 def _show_replayed(replay: Replay, arguments: argparse.Namespace) -> None:
     if arguments.json:
-        counts = {"sent": replay.sent, "left": replay.left, "rows": replay.rows}
+        counts = {"sent": replay.sent, "left": replay.left, "rows": replay.rows, "passed_over": replay.passed_over}
         print(json.dumps({**counts, "dry_run": arguments.dry_run}))
         return
     if replay.sent:
@@ -127,7 +131,11 @@ def _show_replayed(replay: Replay, arguments: argparse.Namespace) -> None:
         print("nothing was sent" if not arguments.dry_run else "nothing would be sent")
     if replay.left:
         stay = "stays" if replay.left == 1 else "stay"
-        print(f"{many(replay.left, 'record')} {stay}: another reason, no dead letter, or from this very topic")
+        print(f"{many(replay.left, 'record')} {stay}: another reason or topic, no dead letter, or from this very topic")
+    for refusal, count in replay.passed_over.items():
+        print(f"{many(count, 'record')} cannot go back: {refusal}")
+    if replay.passed_over:
+        print("They stay. Make the topic or partition again, or send them to another: --from-topic TOPIC --to ANOTHER")
     if replay.rows:
         print(
             f"{many(replay.rows, 'row')} cannot be sent: a writer's schema did not take them, so there is no record of"

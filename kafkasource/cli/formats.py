@@ -111,6 +111,7 @@ def _bad_records(batch: pa.RecordBatch) -> list[dict[str, Any] | None]:
             **{"reason": each["reason"], "schemaId": each["schemaId"]},
             **_bytes_as_json("key", each["key"]),
             **_bytes_as_json("value", each["value"]),
+            "clusterId": each["clusterId"],
         }
         for each in batch.column(BAD_RECORD_COLUMN).to_pylist()
     ]

@@ -99,6 +99,7 @@ class SinkSchema:
     dead_letter_topic: str | None = None  # where bad records go; None: one is an error
     formats: tuple[WriteFormat, ...] = ()  # of keys and values that are encoded
     cluster_name: str = ""  # in metrics
+    cluster_id: str | None = None  # Kafka's id of the cluster that is written to, for dead letters
 
     @classmethod
     def check(
@@ -211,7 +212,7 @@ class SinkSchema:
             count=bad.num_rows,
             keys=_all_null_as_none(sides.get("key")),
             values=sides["value"],
-            headers=headers_of_row(own, place, errors, [side for side in sides if side in typed]),
+            headers=headers_of_row(own, place, errors, [side for side in sides if side in typed], self.cluster_id),
             partitions=None,
             timestamps_ms=_milliseconds(self._column(bad, "timestamp", None)),
         )
@@ -271,7 +272,12 @@ class SinkSchema:
             count=bad.num_rows,
             keys=_all_null_as_none(pc.struct_field(column, "key").cast(pa.binary())),
             values=pc.struct_field(column, "value").cast(pa.binary()),
-            headers=dead_letters.headers_of(headers, [*place.values()], reasons),
+            headers=dead_letters.headers_of(
+                headers,
+                [*place.values()],
+                reasons,
+                {dead_letters.CLUSTER_ID: pc.struct_field(column, "clusterId")},
+            ),
             partitions=None,
             timestamps_ms=_milliseconds(self._column(bad, "timestamp", None)),
         )

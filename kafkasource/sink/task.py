@@ -44,8 +44,10 @@ def to_one(
 ) -> ClusterReport:
     """Write the rows of Spark's Arrow batches to the only cluster. `task`: with exactly once."""
     partitioner = Partitioner.from_option(target.partitioner, target.config.batch_bytes)
-    dead_letters = schema.dead_letter_topic
-    outlet = None if dead_letters is None else Outlet(dead_letters, partitioner, partial(crash_point, REFUSED))
+    outlet = None
+    if schema.dead_letter_topic is not None:
+        taking = partial(crash_point, REFUSED)
+        outlet = Outlet(schema.dead_letter_topic, partitioner, schema.cluster_id, taking)
 
     def write(
         taken: Iterator[pa.RecordBatch], transaction: TaskTransaction | None = None

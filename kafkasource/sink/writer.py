@@ -119,7 +119,9 @@ class _Writer:
                 trusted_ms = target.metadata_wait_ms if self._write_id() is None else 0
                 _create_missing(target, trusted_ms)
                 if self._schema.dead_letter_topic is not None:
-                    require_topic(target.config.client, self._schema.dead_letter_topic, trusted_ms=trusted_ms)
+                    client, dead_letter_topic = target.config.client, self._schema.dead_letter_topic
+                    cluster_id = require_topic(client, dead_letter_topic, trusted_ms=trusted_ms)
+                    self._schema = replace(self._schema, cluster_id=cluster_id)
             if self._guarantees is not None:
                 self._begin()
             self._metrics_wanted = metrics.wanted()

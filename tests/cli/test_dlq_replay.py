@@ -100,11 +100,17 @@ def letters(servers):
 def test_records_go_back_as_they_were_to_the_partition_they_came_from_and_each_once(letters):
     letters.write(CUT, 4)
     letters.write(WIDE, 3, partition=1, transactional=True)
-    assert letters.run("--dry-run") == {"sent": {letters.origin: 7}, "left": 0, "rows": 0, "dry_run": True}
+    assert letters.run("--dry-run") == {
+        "sent": {letters.origin: 7},
+        "left": 0,
+        "rows": 0,
+        "passed_over": {},
+        "dry_run": True,
+    }
     assert letters.came_back() == []
     assert letters.run()["sent"] == {letters.origin: 7}
     assert letters.came_back() == letters.expected(range(7))
-    assert letters.run() == {"sent": {}, "left": 0, "rows": 0, "dry_run": False}
+    assert letters.run() == {"sent": {}, "left": 0, "rows": 0, "passed_over": {}, "dry_run": False}
     letters.write(CUT)
     assert letters.run()["sent"] == {letters.origin: 1}
     assert letters.run()["sent"] == {}  # the second run had no row of partition 1
@@ -115,12 +121,24 @@ def test_reasons_that_take_turns_go_back_one_after_the_other_and_each_once(lette
     for _ in range(3):
         letters.write(CUT, 2, transactional=True)
         letters.write(WIDE, transactional=True)
-    assert letters.run("--reason", "BYTES END") == {"sent": {letters.origin: 6}, "left": 3, "rows": 0, "dry_run": False}
+    assert letters.run("--reason", "BYTES END") == {
+        "sent": {letters.origin: 6},
+        "left": 3,
+        "rows": 0,
+        "passed_over": {},
+        "dry_run": False,
+    }
     assert letters.came_back() == letters.expected([0, 1, 3, 4, 6, 7])
-    assert letters.run("--reason", "bytes end") == {"sent": {}, "left": 3, "rows": 0, "dry_run": False}
+    assert letters.run("--reason", "bytes end") == {
+        "sent": {},
+        "left": 3,
+        "rows": 0,
+        "passed_over": {},
+        "dry_run": False,
+    }
     letters.write(CUT)
     assert letters.run("--reason", "bytes end")["sent"] == {letters.origin: 1}
-    assert letters.run() == {"sent": {letters.origin: 3}, "left": 0, "rows": 0, "dry_run": False}
+    assert letters.run() == {"sent": {letters.origin: 3}, "left": 0, "rows": 0, "passed_over": {}, "dry_run": False}
     assert letters.came_back() == letters.expected(range(10))
 
 
@@ -146,6 +164,7 @@ def test_other_records_stay_and_one_topic_can_take_all(letters):
         "sent": {letters.topic + "-to": 2},
         "left": 1,
         "rows": 0,
+        "passed_over": {},
         "dry_run": False,
     }
     assert [value for _, value, _ in letters.came_back(letters.topic + "-to", (0,))] == [b"v0", b"v1"]
@@ -184,6 +203,22 @@ def test_a_replay_with_nothing_to_send_says_so_and_prints_no_empty_table(letters
     assert capsys.readouterr().out == "nothing would be sent\n"
 
 
+def test_a_letter_whose_topic_is_gone_is_named_by_the_exit_code_and_the_others_have_gone_back(letters, capsys):
+    there, letters.origin = letters.origin, "no-such-topic"
+    letters.write(CUT, 2)
+    letters.origin = there
+    letters.write(CUT)
+    said = "2 records cannot go back: topic 'no-such-topic' does not exist\nThey stay."
+    for words, sent in ((["--dry-run"], "WOULD BE SENT"), ([], "SENT"), ([], "nothing was sent")):
+        assert main(["dlq", "replay", letters.topic, "-b", letters.servers, *words]) == 1
+        out = capsys.readouterr().out
+        assert out.startswith(sent) or out.lstrip().startswith(sent)
+        assert said in out
+    assert letters.came_back() == letters.expected([2])
+    moved = letters.run("--from-topic", "no-such-topic", "--to", letters.origin)
+    assert (moved["sent"], moved["passed_over"]) == ({letters.origin: 2}, {})
+
+
 def test_rows_as_json_are_passed_over_and_counted(servers):
     letters = Letters(servers, f"rows-{uuid.uuid4()}")
     own = [("__dlq.errors.value.format", b"json")]
@@ -196,8 +231,14 @@ def test_rows_as_json_are_passed_over_and_counted(servers):
             headers = own + headers
         producer.produce(letters.topic, b"v%d" % number, b"k", 0, headers=headers)
     assert producer.flush(30) == 0
-    assert letters.run("--dry-run") == {"sent": {letters.origin: 3}, "left": 0, "rows": 3, "dry_run": True}
-    assert letters.run("--reason", "no such") == {"sent": {}, "left": 3, "rows": 3, "dry_run": False}
-    assert letters.run() == {"sent": {letters.origin: 3}, "left": 0, "rows": 3, "dry_run": False}
+    assert letters.run("--dry-run") == {
+        "sent": {letters.origin: 3},
+        "left": 0,
+        "rows": 3,
+        "passed_over": {},
+        "dry_run": True,
+    }
+    assert letters.run("--reason", "no such") == {"sent": {}, "left": 3, "rows": 3, "passed_over": {}, "dry_run": False}
+    assert letters.run() == {"sent": {letters.origin: 3}, "left": 0, "rows": 3, "passed_over": {}, "dry_run": False}
     assert [value for _, value, _ in letters.came_back()] == [b"v0", b"v2", b"v4"]
     assert letters.run()["sent"] == {}

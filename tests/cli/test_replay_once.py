@@ -2,9 +2,10 @@
 
 import pyarrow as pa
 import pytest
-from fake_broker import FakeKafka, serving
+from fake_broker import FakeKafka, FakeTopic, serving
 
 from kafkasource import options
+from kafkasource.admin.dead_letters import Origin
 from kafkasource.admin.replay import Choice, Replay, group_of, kept_group_of, own_headers
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
@@ -23,6 +24,10 @@ class Brokers(FakeKafka):
             return {"groups": [{"group_id": each["group_id"], "topics": []} for each in request.body["groups"]]}
         return super()._offset_fetch(request)
 
+    def _topic_row(self, name):
+        code = {"not a name!": 17, "secret": 29}.get(name)  # INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED
+        return {"error_code": code, "name": name, "partitions": []} if code else super()._topic_row(name)
+
     def forget(self, group):
         """As after offsets.retention.minutes."""
         for kept in (self.committed, self.committed_metadata):
@@ -31,20 +36,22 @@ class Brokers(FakeKafka):
 
 
 class Letters:
-    """What `Replay` needs of a reader: the dead letters of `dlq`, from what the group has committed."""
+    """What `Replay` needs of a reader: the dead letters of `dlq`, from what the group has committed. `letters`: their
+    reasons, or what their headers say beside that."""
 
-    def __init__(self, kafka, reasons):
-        self.kafka, self.reasons = kafka, reasons
+    def __init__(self, kafka, letters):
+        self.kafka, self.letters = kafka, letters
         self.cluster = Cluster(ClientConfig.of(kafka.bootstrap_servers))
 
     def __iter__(self):
         start = self.kafka.committed.get((group_of("dlq"), "dlq", 0), 0)
-        rows = [self._row(offset, reason) for offset, reason in enumerate(self.reasons) if offset >= start]
+        rows = [self._row(offset, letter) for offset, letter in enumerate(self.letters) if offset >= start]
         if rows:
             yield pa.RecordBatch.from_pylist(rows, schema=ROW_SCHEMA_WITH_HEADERS)
 
-    def _row(self, offset, reason):
-        said = {"topic": "orders", "partition": "0", "offset": str(offset), "message": reason}
+    def _row(self, offset, letter):
+        said = {"topic": "orders", "partition": "0", "offset": str(offset), "message": CUT}
+        said |= {"message": letter} if isinstance(letter, str) else letter
         headers = [{"key": f"__dlq.errors.{name}", "value": text.encode()} for name, text in said.items()]
         place = {"topic": "dlq", "partition": 0, "offset": offset, "timestamp": 0, "timestampType": 0}
         return {"key": None, "value": b"v", "headers": headers, **place}
@@ -56,13 +63,18 @@ def kafka():
         yield kafka
 
 
+def run(kafka, letters, *, dry=False, **choice):
+    reader = Letters(kafka, letters)
+    parsed = options.parse({"kafka.bootstrap.servers": kafka.bootstrap_servers, "kafka.acks": "all"}, "sink")
+    with reader.cluster:
+        replay = Replay(reader, parsed, Choice("dlq", **choice))
+        replay.count() if dry else replay.run()
+    return replay
+
+
 def replayed(kafka, reasons, reason=""):
     """(sent, left)"""
-    letters = Letters(kafka, reasons)
-    parsed = options.parse({"kafka.bootstrap.servers": kafka.bootstrap_servers, "kafka.acks": "all"}, "sink")
-    with letters.cluster:
-        replay = Replay(letters, parsed, Choice("dlq", reason))
-        replay.run()
+    replay = run(kafka, reasons, reason=reason)
     return replay.sent.total(), replay.left
 
 
@@ -119,6 +131,63 @@ def test_nothing_is_sent_where_the_copy_may_not_be_written(kafka):
     with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
         replayed(kafka, [CUT])
     assert kafka.asked(PRODUCE) == []
+
+
+GONE, NO_PARTITION, HERE = {"topic": "gone"}, {"partition": "7"}, {}
+
+
+@pytest.mark.parametrize("dry", [True, False])
+@pytest.mark.parametrize(
+    ("letter", "why"),
+    [
+        (GONE, "topic 'gone' does not exist"),
+        (NO_PARTITION, "topic 'orders' has no partition 7"),
+        ({"topic": "not a name!"}, "topic 'not a name!': INVALID_TOPIC_EXCEPTION"),
+        ({"topic": "secret"}, "topic 'secret': TOPIC_AUTHORIZATION_FAILED"),
+        ({"cluster.id": "another"}, "topic 'orders' is of cluster another, and this is fake-cluster"),
+    ],
+)
+def test_a_letter_that_cannot_go_back_holds_up_no_other_and_is_counted_with_the_reason(kafka, letter, why, dry):
+    for sent in (3, 3 if dry else 0):
+        replay = run(kafka, [HERE, letter, HERE, letter, HERE], dry=dry)
+        assert (replay.sent.total(), replay.left) == (sent, 0)
+        ((said, count),) = replay.passed_over.items()
+        assert said.startswith(why)
+        assert count == 2
+
+
+def test_a_letter_that_could_not_go_back_goes_when_its_topic_is_there_again(kafka):
+    assert run(kafka, [HERE, GONE, HERE]).sent == {"orders": 2}
+    kafka.topics["gone"] = FakeTopic([1])
+    assert run(kafka, [HERE, GONE, HERE]).sent == {"gone": 1}
+    assert run(kafka, [HERE, GONE, HERE]).sent == {}
+
+
+def test_letters_of_this_cluster_go_back_and_of_another_only_to_a_topic_that_is_named(kafka):
+    """The topic of that name here may be another one."""
+    of_this, of_another = {"cluster.id": "fake-cluster"}, {"cluster.id": "another"}
+    replay = run(kafka, [of_this, of_another])
+    assert (replay.sent, replay.passed_over.total()) == ({"orders": 1}, 1)
+    assert run(kafka, [of_this, of_another], to="orders").sent == {"orders": 1}
+
+
+def test_the_cluster_of_an_earlier_life_as_a_dead_letter_says_nothing_of_the_later_one():
+    """A record of another cluster's that was copied here, and that the broker here has refused since."""
+    first = [("topic", b"orders"), ("message", b"x"), ("cluster.id", b"another")]
+    second = [("topic", b"orders"), ("message", b"x")]
+    headers = [{"key": f"__dlq.errors.{name}", "value": text} for name, text in (*first, *second)]
+    assert Origin.of(headers).cluster_id is None
+    assert Origin.of(headers[: len(first)]).cluster_id == "another"
+
+
+def test_one_topics_letters_can_go_back_alone(kafka):
+    kafka.topics["payments"] = FakeTopic([1])
+    letters = [HERE, {"topic": "payments"}, GONE, HERE]
+    replay = run(kafka, letters, from_topic="payments")
+    assert (replay.sent, replay.left, replay.passed_over) == ({"payments": 1}, 3, {})
+    replay = run(kafka, letters, from_topic="gone", to="payments")
+    assert (replay.sent, replay.left, replay.passed_over) == ({"payments": 1}, 2, {})
+    assert run(kafka, letters).sent == {"orders": 2}
 
 
 def test_headers_of_an_earlier_life_as_a_dead_letter_go_back_with_the_record():

@@ -36,12 +36,13 @@ def schema_of(*names):
     return found
 
 
-def bad(number, key=b"k"):
+def bad(number, key=b"k", cluster_id="of the source"):
     return {
         "reason": f"the value of schema id 7: reason {number}",
         "schemaId": 7,
         "key": key,
         "value": b"\0%d" % number,
+        "clusterId": cluster_id,
     }
 
 
@@ -57,7 +58,7 @@ ROWS = {
     "offset": [10, 11, 12, 2**40],
     "timestamp": [1_000_000, 2_000_000, 3_000_000, None],
     "headers": [None, [("x", b"1"), ("x", None)], None, None],
-    "badRecord": [None, bad(1), None, bad(3, key=None)],
+    "badRecord": [None, bad(1), None, bad(3, key=None, cluster_id=None)],
 }
 
 
@@ -76,6 +77,7 @@ def test_dead_letters_are_the_records_as_they_were_read_and_say_from_where_and_w
             ("__dlq.errors.partition", b"1"),
             ("__dlq.errors.offset", b"11"),
             ("__dlq.errors.message", b"the value of schema id 7: reason 1"),
+            ("__dlq.errors.cluster.id", b"of the source"),
         ],
         [
             ("__dlq.errors.topic", b"payments"),

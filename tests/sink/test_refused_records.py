@@ -6,7 +6,7 @@ import uuid
 
 import pyarrow as pa
 import pytest
-from confluent_reader import messages_of
+from confluent_reader import cluster_id_of, messages_of
 
 from kafkasource import options
 from kafkasource.broker import Broker
@@ -105,11 +105,12 @@ class Input:
         letters = {}
         for letter in kafka.messages(dead, 1):
             key, value, time_ms, headers = record_of(letter)
-            why = dict(headers[-3:])
+            why = dict(headers[-4:])
             number = int(value[:6])
             assert number not in letters
-            letters[number] = key, value, time_ms, headers[:-3]
-            assert list(why) == ["__dlq.errors.topic", "__dlq.errors.partition", "__dlq.errors.message"]
+            letters[number] = key, value, time_ms, headers[:-4]
+            assert list(why) == [f"__dlq.errors.{name}" for name in ("topic", "partition", "message", "cluster.id")]
+            assert why["__dlq.errors.cluster.id"] == cluster_id_of(kafka.servers).encode()
             assert (why["__dlq.errors.topic"], why["__dlq.errors.partition"]) == (
                 topic.encode(),
                 b"%d" % (number % PARTITIONS),
@@ -138,7 +139,8 @@ def test_in_a_transaction_good_rows_and_dead_letters_are_seen_together(kafka, ki
         for commit in (False, True):
             name = f"p-{topic}"
             transaction = TaskTransaction.open(kafka.cluster.transactions, name, 60_000, kafka.dialect)
-            with producer.delivery(delivery=Delivery(transaction, Outlet(dead, partitioner))) as delivery:
+            outlet = Outlet(dead, partitioner, cluster_id_of(kafka.servers))
+            with producer.delivery(delivery=Delivery(transaction, outlet)) as delivery:
                 producer.append(rows.rows(topic), partitioner, delivery)
             assert kafka.messages(topic, settled=False) == kafka.messages(dead, 1, settled=False) == []
             kafka.cluster.transactions.end(name, transaction.producer, commit, kafka.dialect)

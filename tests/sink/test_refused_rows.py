@@ -47,8 +47,7 @@ def written(url, columns, **options):
 
 
 def rows_of(writer, columns, monkeypatch, **values):
-    monkeypatch.setattr("kafkasource.sink.dead_letters.exists", lambda *_: True)
-    monkeypatch.setattr("kafkasource.sink.dead_letters.shared_cluster", lambda config: config)
+    monkeypatch.setattr("kafkasource.sink.writer.require_topic", lambda *_, **__: "the cluster")
     arrays = {name: pa.array(values[name], kind) for name, kind in columns.items()}
     return list(pickle.loads(pickle.dumps(writer))._schema.rows(pa.RecordBatch.from_pydict(arrays)))
 
@@ -104,6 +103,7 @@ def test_they_go_to_the_topic_of_dead_letters_as_json_with_the_field_and_the_rea
             ("__dlq.errors.topic", "orders"),
             ("__dlq.errors.partition", "1"),
             ("__dlq.errors.message", f"column 'value' cannot be encoded: $.colour: {symbol}"),
+            ("__dlq.errors.cluster.id", "the cluster"),
             ("__dlq.errors.field", "$.colour"),
             ("__dlq.errors.value.format", "json"),
         ],
@@ -111,12 +111,14 @@ def test_they_go_to_the_topic_of_dead_letters_as_json_with_the_field_and_the_rea
             ("__dlq.errors.topic", "orders"),
             ("__dlq.errors.partition", "7"),
             ("__dlq.errors.message", f"column 'value' cannot be encoded: $.lines[].price: {null}"),
+            ("__dlq.errors.cluster.id", "the cluster"),
             ("__dlq.errors.field", "$.lines[].price"),
             ("__dlq.errors.value.format", "json"),
         ],
         [
             ("__dlq.errors.topic", "orders"),
             ("__dlq.errors.message", f"column 'value' cannot be encoded: $.id: {null}"),
+            ("__dlq.errors.cluster.id", "the cluster"),
             ("__dlq.errors.field", "$.id"),
             ("__dlq.errors.value.format", "json"),
         ],

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import pytest
 from confluent_producer import ordered_producer
-from confluent_reader import messages_of
+from confluent_reader import cluster_id_of, messages_of
 from fake_registry import a_registry
 from kept_schemas import framed
 from pyspark.errors import PySparkException
@@ -72,6 +72,7 @@ def check(pykafka, source, clean, dead, count, cut):
     good = Counter(message.value() for message in messages_of(pykafka.bootstrap_servers, clean, settled=True))
     assert good == Counter(b"%d" % (1000 + n) for n in range(count) if not is_cut(n) and not is_refused(n))
     places, refused = [], []
+    cluster_id = cluster_id_of(pykafka.bootstrap_servers).encode()
     for letter in messages_of(pykafka.bootstrap_servers, dead, settled=True):
         headers = letter.headers()
         number = int(headers[0][1])
@@ -81,12 +82,12 @@ def check(pykafka, source, clean, dead, count, cut):
         if is_refused(number):
             assert letter.value() == b"%d" % (1000 + number)
             assert why.pop("message").startswith(b"INVALID_RECORD: Compacted topic cannot accept message without key")
-            assert why == {"topic": clean.encode(), "partition": b"0"}
+            assert why == {"topic": clean.encode(), "partition": b"0", "cluster.id": cluster_id}
             refused.append(number)
             continue
         places.append((int(why["partition"]), int(why["offset"])))
         assert letter.value() == cut[places[-1]]
-        assert why["topic"] == source.encode()
+        assert (why["topic"], why["cluster.id"]) == (source.encode(), cluster_id)
         assert b"$.number" in why["message"]
     assert sorted(places) == sorted(cut)
     assert sorted(refused) == [n for n in range(count) if is_refused(n)]
@@ -166,6 +167,7 @@ def test_so_is_each_row_that_the_writers_schema_does_not_take(pykafka, kafka_top
     encodable = [n for n in range(count) if not is_cut(n) and not has_no_symbol(n)]
     good = Counter(message.value() for message in messages_of(pykafka.bootstrap_servers, clean, settled=True))
     assert good == Counter(record(n) for n in encodable if not is_refused(n))
+    cluster_id = cluster_id_of(pykafka.bootstrap_servers).encode()
     letters = [(int(each.headers()[0][1]), each) for each in messages_of(pykafka.bootstrap_servers, dead, settled=True)]
     assert sorted(n for n, _ in letters) == [n for n in range(count) if n not in encodable or is_refused(n)]
     for number, letter in letters:
@@ -174,10 +176,11 @@ def test_so_is_each_row_that_the_writers_schema_does_not_take(pykafka, kafka_top
         why = {name.removeprefix("__dlq.errors."): text for name, text in letter.headers()[2:]}
         if is_cut(number):
             assert letter.value() == cut[int(why["partition"]), int(why["offset"])]
-            assert why["topic"] == source.encode()
+            assert (why["topic"], why["cluster.id"]) == (source.encode(), cluster_id)
         elif has_no_symbol(number):
             assert letter.value() == b'{"number":%d,"colour":"GREEN"}' % (1000 + number)
             assert b"none of the symbols" in why.pop("message")
+            assert why.pop("cluster.id") == cluster_id
             assert why == {"topic": clean.encode(), "field": b"$.colour", "value.format": b"json"}
         else:
             assert letter.value() == record(number)

@@ -103,7 +103,7 @@ def test_the_columns_may_come_from_schema_with_bad_records_in_a_stream(pykafka, 
     write(pykafka, topic, [*records, None])
     schema = (
         "offset LONG, value STRUCT<id: BIGINT, tags: ARRAY<STRING>>, "
-        "badRecord STRUCT<reason: STRING, schemaId: INT, key: BINARY, value: BINARY>"
+        "badRecord STRUCT<reason: STRING, schemaId: INT, key: BINARY, value: BINARY, clusterId: STRING>"
     )
     options = as_json(badRecords="column", startingOffsets="earliest")
     frame = pykafka.reading(topic, stream=True, **options).schema(schema).load()

@@ -166,7 +166,7 @@ class RecordAccumulator:
             )
             if outlet is None:
                 raise RecordTooLarge(f"{reason}: raise that option, and the topic's max.message.bytes if smaller")
-            rows.delivery.set_aside(refused.dead_letters(outlet.topic, tp, rows.columns, {row: reason}))
+            rows.delivery.set_aside(refused.dead_letters(outlet, tp, rows.columns, {row: reason}))
             refused.count(self._config.cluster_name, tp, "max.request.size")
             return
         batch = self._open(tp, needed, rows, wait=True)

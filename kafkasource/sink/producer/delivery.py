@@ -27,6 +27,7 @@ class Outlet:
 
     topic: str
     partitioner: Partitioner
+    cluster_id: str | None = None  # Kafka's id of the cluster that is written to
     taking: Callable[[], None] = lambda: None  # the task's thread is about to hand dead letters over
 
 

@@ -25,8 +25,9 @@ from kafkasource import metrics
 from kafkasource.errors import BrokerError
 from kafkasource.records.builder import RecordColumns
 from kafkasource.sink.columns import Column, Rows
-from kafkasource.sink.dead_letters import headers_of
+from kafkasource.sink.dead_letters import CLUSTER_ID, headers_of
 from kafkasource.sink.producer import log as producer_log
+from kafkasource.sink.producer.delivery import Outlet
 from kafkasource.sink.producer.producer_id import Identity
 from kafkasource.sink.producer.queues import PartitionQueues
 from kafkasource.sink.producer.request import Answer
@@ -49,14 +50,14 @@ def set_aside(answer: Answer, queues: PartitionQueues, identity: Identity | None
     if identity is not None and identity.producer_id == batch.producer_id:
         identity.give_back(batch.topic_partition, len(words))
     reasons = {number: f"{error.name}: {text or error.doc}" for number, text in words.items()}
-    letters = dead_letters(outlet.topic, batch.topic_partition, columns, reasons)
+    letters = dead_letters(outlet, batch.topic_partition, columns, reasons)
     batch.delivery.set_aside(letters, batches=0 if some_left else 1)
     return some_left
 
 
-def dead_letters(topic: str, tp: TopicPartition, columns: RecordColumns, reasons: Mapping[int, str]) -> Rows:
-    """The records of these numbers as rows for `topic`: their bytes, headers and times, and where they should have
-    gone, why they could not."""
+def dead_letters(outlet: Outlet, tp: TopicPartition, columns: RecordColumns, reasons: Mapping[int, str]) -> Rows:
+    """The records of these numbers as rows for the outlet's topic: their bytes, headers and times, and where they
+    should have gone, why they could not."""
     numbers = pa.array(reasons, pa.int32())
     count = len(numbers)
 
@@ -66,11 +67,16 @@ def dead_letters(topic: str, tp: TopicPartition, columns: RecordColumns, reasons
     values = pick(columns.values)
     place = [pa.array([tp.topic] * count), pa.array([tp.partition] * count, pa.int32()), pa.nulls(count, pa.int64())]
     return Rows(
-        topic=topic,
+        topic=outlet.topic,
         count=count,
         keys=pick(columns.keys),
         values=pa.nulls(count, pa.binary()) if values is None else values,
-        headers=headers_of(pick(columns.headers), place, pa.array(reasons.values(), pa.string())),
+        headers=headers_of(
+            pick(columns.headers),
+            place,
+            pa.array(reasons.values(), pa.string()),
+            {CLUSTER_ID: pa.array([outlet.cluster_id] * count, pa.string())},
+        ),
         partitions=None,
         timestamps_ms=pick(columns.timestamps_ms),
     )

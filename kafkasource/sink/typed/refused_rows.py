@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from kafkasource import metrics
 from kafkasource.errors import SchemaError
-from kafkasource.sink.dead_letters import FIELD, FORMATS, headers_of
+from kafkasource.sink.dead_letters import CLUSTER_ID, FIELD, FORMATS, headers_of
 from kafkasource.sink.typed.rows import MOST_BYTES, CannotEncodeColumn
 from kafkasource.typed.framing import Side
 from kafkasource.typed.json.encode import JsonEncoder
@@ -40,10 +40,16 @@ def _encoder(kind: pa.DataType) -> JsonEncoder:
 
 
 def headers_of_row(
-    own: Column | None, place: Sequence[Column], errors: Sequence[CannotEncodeColumn], as_json: Sequence[Side]
+    own: Column | None,
+    place: Sequence[Column],
+    errors: Sequence[CannotEncodeColumn],
+    as_json: Sequence[Side],
+    cluster_id: str | None,
 ) -> pa.ListArray:
-    """As `dead_letters.headers_of`. `errors`: one for each row; `as_json`: the sides that are JSON."""
-    more = {FIELD: pa.array([each.place for each in errors], pa.string())}
+    """As `dead_letters.headers_of`. `errors`: one for each row; `as_json`: the sides that are JSON; `cluster_id`: of
+    the cluster where the rows should have gone."""
+    more = {CLUSTER_ID: pa.array([cluster_id] * len(errors), pa.string())}
+    more |= {FIELD: pa.array([each.place for each in errors], pa.string())}
     more |= {FORMATS[side]: pa.array(["json"] * len(errors), pa.string()) for side in as_json}
     return headers_of(own, place, pa.array([str(each) for each in errors], pa.string()), more)
 

@@ -91,6 +91,7 @@ class PartitionReader:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Rows of a partition's ranges. Runs in an executor's Python worker, whose connections outlive the task."""
+        from kafkasource.client.cache import shared_cluster
         from kafkasource.source.fetch.kept_cluster import fetch_kept
 
         spare_imports_from_gc()
@@ -101,7 +102,7 @@ class PartitionReader:
             if self.formats is not None:
                 from kafkasource.source.typed.batches import typed_batches
 
-                batches = typed_batches(batches, self.formats)
+                batches = typed_batches(batches, self.formats, lambda: shared_cluster(self.config).metadata.cluster_id)
             if self.packing is not None:
                 from kafkasource.records.arrow.packed import pack
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,13 +20,16 @@ _WANTED_BYTES = 16 * _MIB
 _SIZES_OF_INPUT = 4  # a record counts its columns, and old buffers while they grow
 
 
-def typed_batches(batches: Iterable[pa.RecordBatch], formats: RowFormats) -> Iterator[pa.RecordBatch]:
-    """`batches`: of the columns `formats.fetched`, each of one partition.
+def typed_batches(
+    batches: Iterable[pa.RecordBatch], formats: RowFormats, cluster_id: Callable[[], str | None]
+) -> Iterator[pa.RecordBatch]:
+    """`batches`: of the columns `formats.fetched`, each of one partition. `cluster_id`: gives Kafka's id of the cluster
+    that they come from, as it is known when a bad record comes.
 
     A generator. Raises BadRecord behind the rows before the bad record, unless the rows have the column of bad records;
     and the registry's errors.
     """
-    task = _Task(formats)
+    task = _Task(formats, cluster_id)
     wish = memory.Wish(_WANTED_BYTES)
     lease = memory.process_budget().lease(memory.DECODED, wish, task.may_take, total_bytes=formats.memory_budget_bytes)
     with lease:
@@ -35,8 +38,9 @@ def typed_batches(batches: Iterable[pa.RecordBatch], formats: RowFormats) -> Ite
 
 
 class _Task:
-    def __init__(self, formats: RowFormats) -> None:
+    def __init__(self, formats: RowFormats, cluster_id: Callable[[], str | None]) -> None:
         self._formats = formats
+        self._cluster_id = cluster_id
         self._sides: list[tuple[Side, TypedRows]] = [(each.side, each.rows(formats.schemas)) for each in formats.used]
         self._schema = formats.row_schema
         self._most_bytes = _WANTED_BYTES
@@ -89,7 +93,7 @@ class _Task:
         self, batch: pa.RecordBatch, done: dict[str, pa.Array], bad: dict[int, tuple[Side, BadRow]]
     ) -> pa.RecordBatch:
         if self._formats.has_bad_record:
-            done = {**done, BAD_RECORD_COLUMN: _bad_records(batch, bad)}
+            done = {**done, BAD_RECORD_COLUMN: _bad_records(batch, bad, self._cluster_id)}
         columns = [done[name] if name in done else batch.column(name) for name in self._formats.columns]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
@@ -116,7 +120,9 @@ def _reason(side: Side, why: BadRow) -> str:
     return f"the {side}{schema}{field}: {why.reason}"
 
 
-def _bad_records(batch: pa.RecordBatch, bad: dict[int, tuple[Side, BadRow]]) -> pa.StructArray:
+def _bad_records(
+    batch: pa.RecordBatch, bad: dict[int, tuple[Side, BadRow]], cluster_id: Callable[[], str | None]
+) -> pa.StructArray:
     """The column `badRecord`."""
     rows = batch.num_rows
     if not bad:
@@ -132,6 +138,7 @@ def _bad_records(batch: pa.RecordBatch, bad: dict[int, tuple[Side, BadRow]]) -> 
             # Not if_else: of a slice, pyarrow 18 makes offsets beyond the bytes.
             pc.replace_with_mask(batch.column("key"), good, null),
             pc.replace_with_mask(batch.column("value"), good, null),
+            pa.array([cluster_id()] * rows, pa.string()),
         ],
         fields=list(BAD_RECORD_TYPE),
         mask=good,

@@ -40,6 +40,7 @@ BAD_RECORD_TYPE = pa.struct(
         pa.field("schemaId", pa.int32()),
         pa.field("key", pa.binary()),
         pa.field("value", pa.binary()),
+        pa.field("clusterId", pa.string()),
     ]
 )
 

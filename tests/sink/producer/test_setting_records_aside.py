@@ -77,7 +77,7 @@ class Task:
     def __init__(self, rig, *, transaction=False):
         self.rig = rig
         joined = TaskTransaction.open(FakeTransactions(), "p-0", 1000, 2) if transaction else None
-        self.delivery = rig.sender.begin(delivery=Delivery(joined, Outlet("dlq", Partitioner(4096))))
+        self.delivery = rig.sender.begin(delivery=Delivery(joined, Outlet("dlq", Partitioner(4096), "the cluster")))
         self.dead = []
 
     def take(self):
@@ -191,6 +191,7 @@ def test_a_dead_letter_is_the_record_with_its_headers_and_the_brokers_words():
             ("__dlq.errors.topic", b"t"),
             ("__dlq.errors.partition", b"0"),
             ("__dlq.errors.message", b"INVALID_RECORD: no key in record 0"),
+            ("__dlq.errors.cluster.id", b"the cluster"),
         ]
     ]
 

@@ -37,7 +37,7 @@ def read(formats, values):
         "offset": pa.array(range(len(values)), pa.int64()),
     }
     batch = pa.RecordBatch.from_pydict({name: columns[name] for name in formats.fetched if name in columns})
-    table = pa.Table.from_batches(typed_batches([batch], formats))
+    table = pa.Table.from_batches(typed_batches([batch], formats, lambda: None))
     bad = {row["offset"]: row["badRecord"]["reason"] for row in table.to_pylist() if row["badRecord"]}
     return table.column("value").to_pylist(), bad
 

@@ -35,16 +35,16 @@ def test_bad_records_of_a_slice_keep_their_own_bytes():
     formats = RowFormats.of(options.parse(given, "source"), ["t"])
     formats = formats.with_columns(("value", "offset", "badRecord"))
     sliced = batch(formats).slice(1, 5)
-    (rows,) = list(typed_batches([sliced], formats))
+    (rows,) = list(typed_batches([sliced], formats, lambda: "a"))
     rows.validate(full=True)
     assert rows.column("value").to_pylist() == ["good", None, None, "", None]
     bad = rows.column("badRecord").to_pylist()
-    assert [each and (each["key"], each["value"]) for each in bad] == [
+    assert [each and (each["key"], each["value"], each["clusterId"]) for each in bad] == [
         None,
         None,
-        (b"k3", b"\xff"),
+        (b"k3", b"\xff", "a"),
         None,
-        (b"k5", b"bad\xc3"),
+        (b"k5", b"bad\xc3", "a"),
     ]
 
 
@@ -56,7 +56,7 @@ def test_bad_records_are_counted_by_topic_and_reason():
     given = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t", "valueFormat": "string", "badRecords": "column"}
     formats = RowFormats.of(options.parse(given, "source"), ["t"]).with_columns(("value", "offset", "badRecord"))
     before = counted()
-    for _ in typed_batches([batch(formats), batch(formats).slice(4)], formats):
+    for _ in typed_batches([batch(formats), batch(formats).slice(4)], formats, lambda: None):
         pass
     assert counted() - before == 3
 
@@ -86,7 +86,7 @@ def test_a_piece_of_columns_that_grow_from_nothing_stays_within_the_decoders_par
         "offset": pa.array(range(count), pa.int64()),
     }
     rows = pa.record_batch([columns[name] for name in names], names=names)
-    pieces = list(typed_batches([rows], formats))
+    pieces = list(typed_batches([rows], formats, lambda: None))
     assert sum(each.num_rows for each in pieces) == count
     assert pieces[-1]["value"][-1].as_py() == {f"f{n}": n for n in range(100)}
     sizes = [each["value"].nbytes for each in pieces]
