@@ -21,7 +21,6 @@ from kafkasource.cli.doctor.finding import WARNING, Finding
 from kafkasource.errors import DeadlineExceeded
 from kafkasource.sink.transactions.decision import Decision
 from kafkasource.sink.transactions.names import WrittenTransaction
-from kafkasource.sink.transactions.query_identity import former_prefix
 
 
 @pytest.fixture(autouse=True)
@@ -228,16 +227,6 @@ def test_a_location_without_a_checkpoint_is_an_error_not_an_all_clear(kafka, cap
         out, err = capsys.readouterr()
         assert out == ""
         assert f"cannot be read from '{tmp_path}': there is no file 'metadata' on this machine" in err
-
-
-def test_what_may_be_another_querys_is_told_of_and_left_alone(kafka, capsys, tmp_path):
-    (tmp_path / "metadata").write_text('{"id":"1-2"}')
-    name = f"{former_prefix(str(tmp_path))}-0"
-    kafka.transactions[name] = FakeTransaction(1005, state="Ongoing")
-    for command in ("list", "abort"):
-        assert transactions(kafka, command, "--checkpoint", str(tmp_path)) == 0
-        assert f"{name}: Ongoing" in capsys.readouterr().err
-    assert kafka.transactions[name].state == "Ongoing"
 
 
 def test_no_cluster_named_is_said_so(monkeypatch, capsys):

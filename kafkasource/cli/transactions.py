@@ -54,12 +54,10 @@ def _list(arguments: argparse.Namespace) -> int:
     with reached_cluster(arguments) as cluster:
         names = _all_ids(cluster, identity, arguments)
         found = [each for ids in names for each in open_transactions(cluster, ids)]
-        strangers = _strangers(cluster, identity, names)
     for each in found:
         print(json.dumps(_as_json(each)) if arguments.json else _as_line(each))
     if not found and not arguments.json:
         print(f"no transaction of {identity.ids.prefix!r} is open")
-    _tell(strangers)
     return 0
 
 
@@ -75,8 +73,6 @@ def _abort(arguments: argparse.Namespace) -> int:
             done, kept = abort(cluster, ids, even_decided=arguments.even_decided)
             aborted += done
             left += kept
-        strangers = _strangers(cluster, identity, names)
-    _tell(strangers)
     if arguments.json:
         print(json.dumps({"aborted": list(map(_as_json, aborted)), "left_alone": list(map(_as_json, left))}))
     else:
@@ -102,33 +98,11 @@ def _identity(arguments: argparse.Namespace) -> QueryIdentity:
 
 def _all_ids(cluster: Cluster, identity: QueryIdentity, arguments: argparse.Namespace) -> list[TransactionalIds]:
     """Every name of the query in this cluster. A prefix that the user gave may be the beginning of another query's."""
-    from kafkasource.sink.open_transactions import all_ids, clusters_of
+    from kafkasource.sink.open_transactions import clusters_of
 
-    found = all_ids(cluster, identity)
-    if arguments.checkpoint is not None and arguments.cluster is None:
-        names = {name for ids in (identity.ids, *identity.former) for name in clusters_of(cluster, ids)}
-        for name in sorted(names):
-            found += all_ids(cluster, identity.of_cluster(name))
-    return found
-
-
-def _strangers(cluster: Cluster, identity: QueryIdentity, names: list[TransactionalIds]) -> list[OpenTransaction]:
-    """The open transactions under names that earlier versions made of the location's text. They may be another
-    query's."""
-    from kafkasource.sink.open_transactions import open_transactions
-
-    others = [ids for ids in identity.former if ids not in names]
-    return [each for ids in others for each in open_transactions(cluster, ids)]
-
-
-def _tell(strangers: list[OpenTransaction]) -> None:
-    for each in strangers:
-        print(
-            f"pykafka: {_as_line(each)}: opened by an earlier version of kafkasource, by this query or by another "
-            "whose "
-            "checkpoint path was the same; --prefix shows and ends these",
-            file=sys.stderr,
-        )
+    if arguments.checkpoint is None or arguments.cluster is not None:
+        return [identity.ids]
+    return [identity.ids, *(identity.of_cluster(name).ids for name in clusters_of(cluster, identity.ids))]
 
 
 def _as_json(open_: OpenTransaction) -> dict[str, object]:

@@ -22,7 +22,7 @@ from kafkasource.client.parts.transactions import ONGOING, DescribedTransaction
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.options import parse
 from kafkasource.sink.clusters import targets
-from kafkasource.sink.transactions.decision import Decision, DecisionLog, last_decision
+from kafkasource.sink.transactions.decision import Decision, last_decision
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.query_identity import IdentitySource, QueryIdentity
 
@@ -83,15 +83,9 @@ def of_clusters(options: Mapping[str, str]) -> dict[str | None, list[OpenTransac
 def _asked(config: ClientConfig, identity: QueryIdentity) -> list[OpenTransaction] | KafkaSourceError:
     try:
         with Cluster(config) as cluster:
-            return [each for ids in all_ids(cluster, identity) for each in open_transactions(cluster, ids)]
+            return open_transactions(cluster, identity.ids)
     except KafkaSourceError as error:
         return error
-
-
-def all_ids(cluster: Cluster, identity: QueryIdentity) -> list[TransactionalIds]:
-    """The names of the query's transactions: its own, and those of earlier versions under which it has decided."""
-    decided = {ids: DecisionLog(cluster.groups, ids).last_seen() for ids in identity.former}
-    return [identity.ids, *(ids for ids, last in decided.items() if last and last.query_id == identity.query_id)]
 
 
 def clusters_of(cluster: Cluster, ids: TransactionalIds) -> list[str]:

@@ -10,9 +10,7 @@ import kafkasource
 from kafkasource.client.parts.transactions import DescribedTransaction, ListedTransaction
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.sink.open_transactions import abort, of_clusters, open_transactions
-from kafkasource.sink.transactions.decision import Decision
 from kafkasource.sink.transactions.names import TransactionalIds
-from kafkasource.sink.transactions.query_identity import former_prefix
 
 IDS = TransactionalIds("orders")
 
@@ -131,24 +129,6 @@ def test_a_cluster_that_cannot_be_asked_does_not_hide_the_others():
             kafkasource.open_transactions(options)
     assert [each.name for each in found["east"]] == ["p-east-0"]  # type: ignore[union-attr]
     assert isinstance(found["west"], KafkaSourceError)
-
-
-def test_what_an_earlier_version_named_after_the_location_is_shown_where_this_query_decided_there(tmp_path):
-    (tmp_path / "metadata").write_text('{"id":"q-1"}')
-    kafka = FakeKafka(topics={"t": 1})
-    mine, others = (former_prefix(text) for text in (str(tmp_path), f"file:{tmp_path}"))
-    kafka.transactions = {
-        f"{prefix}-0": FakeTransaction(number, state="Ongoing", partitions={("t", 0)})
-        for number, prefix in enumerate((mine, others))
-    }
-    for prefix, query_id in ((mine, "q-1"), (others, "q-2")):
-        kafka.committed[f"{prefix}-marker", "t", 0] = 7
-        (text,) = Decision(1, query_id, 7, 2, ()).parts()
-        kafka.committed_metadata[f"{prefix}-marker", "t", 0] = text
-    with serve(kafka) as (host, port):
-        options = {"kafka.bootstrap.servers": f"{host}:{port}", "deliveryGuarantee": "exactly_once"}
-        found = kafkasource.open_transactions(options | {"checkpointLocation": str(tmp_path)})
-    assert [each.name for each in found] == [f"{mine}-0"]
 
 
 def test_whoever_names_no_query_is_told_what_is_missing():

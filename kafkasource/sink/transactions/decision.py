@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
-from kafkasource.errors import GroupAuthorizationFailed, ProtocolError
+from kafkasource.errors import ProtocolError
 from kafkasource.sink.transactions.errors import TooManyTransactions, UnreadableDecision
 from kafkasource.sink.transactions.names import (
     TransactionalIds,
@@ -185,15 +185,6 @@ class DecisionLog:
         if named:
             self._groups.committed(self._group, named)
         return last_decision(self._groups.committed(self._group, None))
-
-    def last_seen(self) -> Decision | None:
-        """The last decision, without waiting for one under way. None also where this query may not look: then it was
-        not decided by a query with the same rights.
-        """
-        try:
-            return last_decision(self._groups.committed(self._group, None, require_stable=False))
-        except GroupAuthorizationFailed:
-            return None
 
     def places(self) -> list[TopicPartition]:
         """Where records lie."""

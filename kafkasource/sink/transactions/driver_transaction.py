@@ -38,7 +38,6 @@ class DriverTransaction:
     lost: tuple[int, ...] = ()  # slots of the task transactions of the last decision that begin could not commit
     recovered: int = 0  # task transactions of the last decision that were still open at begin, which committed them
     aborted: int = 0  # task transactions that were left open, which begin aborted
-    former: TransactionalIds | None = None  # under which the last decision lies, where that is not `ids`
     first: bool = False  # nothing was ever decided under the prefix, as far as the brokers know
 
     def counts(self, opened: int = 0, committed: int = 0, oldest_open_ms: float | None = None) -> TransactionCounts:

@@ -43,11 +43,6 @@ class Prefix:
     def ids(self) -> TransactionalIds:
         return self.identity.ids
 
-    def under(self, ids: TransactionalIds) -> tuple[DecisionLog, TaskTransactions]:
-        """What an earlier version left under another prefix of this query."""
-        decisions = DecisionLog(self.cluster.groups, ids)
-        return decisions, TaskTransactions(self.cluster.transactions, ids, self.timeout_ms)
-
     def end_own(self, driver: DriverTransaction) -> tuple[BatchEvent, ProducerId]:
         """Abort the driver's own transaction, if it is open. Returns the epoch that the driver has after it, too."""
         try:

@@ -14,9 +14,7 @@ characters), repeated slashes are one, and . and .. are resolved.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import posixpath
 import re
 import threading
@@ -45,17 +43,10 @@ class QueryIdentity:
 
     ids: TransactionalIds
     query_id: str | None = None  # as the checkpoint says; None: not asked, as the prefix was given
-    # Names that versions which hashed the location's text would have used for this query, or for another query that has
-    # the same text.
-    former: tuple[TransactionalIds, ...] = ()
 
     def of_cluster(self, name: str) -> QueryIdentity:
         """In one of several clusters, each of which has task transactions and a decision of its own."""
-
-        def in_it(ids: TransactionalIds) -> TransactionalIds:
-            return TransactionalIds(f"{ids.prefix}-{name}")
-
-        return replace(self, ids=in_it(self.ids), former=tuple(map(in_it, self.former)))
+        return replace(self, ids=TransactionalIds(f"{self.ids.prefix}-{name}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +74,7 @@ class IdentitySource:
             return QueryIdentity(TransactionalIds(self.prefix))
         assert self.location is not None
         query_id = read_query_id(self.location)
-        former = tuple(TransactionalIds(former_prefix(text)) for text in spellings(self.location))
-        return QueryIdentity(TransactionalIds(f"kafkasource-{query_id}"), query_id, former)
+        return QueryIdentity(TransactionalIds(f"kafkasource-{query_id}"), query_id)
 
 
 def read_query_id(location: str) -> str:
@@ -110,30 +100,11 @@ def read_query_id(location: str) -> str:
     return query_id
 
 
-def former_prefix(location: str) -> str:
-    """The prefix that was made of a location's text, before it was made of the query's id."""
-    return "kafkasource-" + hashlib.sha1(location.rstrip("/").encode()).hexdigest()
-
-
-def spellings(location: str) -> list[str]:
-    """Texts that name the same location, as given first: those whose former prefixes are looked at."""
-    scheme, authority, path = location_parts(location)
-    if scheme in (None, "file"):
-        path = os.path.abspath(path)
-        same = [path, f"file:{path}", f"file://{path}"]
-    elif _PYARROWS_SCHEME.get(scheme, scheme) == "s3":
-        same = [f"{each}://{authority}{path}" for each in ("s3", "s3a", "s3n")]
-    else:
-        same = []
-    return list(dict.fromkeys(each.rstrip("/") for each in (location, *same)))
-
-
 def _unreadable(location: str, reason: str) -> OptionError:
     text = (
         f"option 'checkpointLocation': the query's id cannot be read from {location!r}: {reason}. "
         "'deliveryGuarantee'=exactly_once makes its transactional ids of it. Give the location as a URI that pyarrow "
-        "reads here, or the option 'transactionalIdPrefix', which no other query may have. A query that wrote exactly "
-        f"once before its id was read goes on with 'transactionalIdPrefix'={former_prefix(location)}"
+        "reads here, or the option 'transactionalIdPrefix', which no other query may have"
     )
     return OptionError(without_password(text))  # pyarrow reads s3://KEY:SECRET@BUCKET, and its errors may quote it
 

@@ -149,7 +149,6 @@ class BatchAction(Enum):
     LOOK = "fence an older driver, and read both groups"
     RECOVER = "commit the decision's task transactions, then abort all others that are open"
     ABORT_OPEN = "abort all task transactions that are open"
-    TAKE_OVER = "the same under the prefixes that earlier versions gave this query"
     LOOK_WHETHER_FIRST = "read both groups"
     KEEP_NONE_YET = "P-kept: no batch had rows so far"
     KEEP_GONE_WITHOUT = "P-kept: ended, though nothing was written"
@@ -177,11 +176,8 @@ BATCH: dict[tuple[BatchState, BatchEvent], tuple[BatchState, BatchAction | None]
     (_BS.LEFT, _BE.ENDED_BEFORE): (_BS.ENDED, _BA.ABORT_OPEN),
     (_BS.LEFT, _BE.NO_RECORD): (_BS.UNRECORDED, _BA.ABORT_OPEN),
     (_BS.ENDED, _BE.ABORTED): (_BS.ENDED, None),
-    (_BS.UNRECORDED, _BE.ABORTED): (_BS.UNRECORDED, _BA.TAKE_OVER),
-    (_BS.UNRECORDED, _BE.NO_RECORD): (_BS.UNRECORDED, None),
-    (_BS.UNRECORDED, _BE.ALL_COMMITTED): (_BS.COMMITTED, _BA.KEEP_ENDED),
-    (_BS.UNRECORDED, _BE.LOST_BEFORE): (_BS.LOST, None),  # the tasks are told, and obey 'lostTransactions'
-    (_BS.DECIDED, _BE.LOST_BEFORE): (_BS.LOST, None),
+    (_BS.UNRECORDED, _BE.ABORTED): (_BS.UNRECORDED, None),
+    (_BS.DECIDED, _BE.LOST_BEFORE): (_BS.LOST, None),  # the tasks are told, and obey 'lostTransactions'
     # commit.
     (_BS.RETURNED, _BE.NO_TASKS): (_BS.RETURNED, _BA.LOOK_WHETHER_FIRST),
     (_BS.RETURNED, _BE.NO_ROWS): (_BS.WITHOUT_ROWS, None),

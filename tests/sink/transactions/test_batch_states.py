@@ -11,7 +11,6 @@ from itertools import product
 
 import pytest
 from test_exactly_once import IDS, Query, T, seen
-from test_whose_prefix import OLD, Upgraded
 from transaction_fakes import Crash, FakeTransactionCluster
 
 from kafkasource.errors import DeadlineExceeded
@@ -108,22 +107,6 @@ def each(*steps):
     def arrive(batch):
         for step in steps:
             step(batch)
-
-    return arrive
-
-
-def upgraded(lost):
-    """The batch was decided under the prefix of an earlier version."""
-
-    def arrive(batch):
-        batch.query = Upgraded(batch.cluster, batches=1)
-        batch.written()
-        batch.cluster.crash_before = f"end {OLD.task(1)} True"
-        with pytest.raises(Crash):
-            batch.commit()
-        if lost:
-            batch.cluster.time_is_up()
-        batch.query.upgrade()
 
     return arrive
 
@@ -248,9 +231,9 @@ ALL = (0, 1, 2)
 CASES = [
     # begin
     Case("nothing is known", lambda batch: None, "begin",
-         "LEFT-BEGIN LEFT-NO_RECORD UNRECORDED-ABORTED UNRECORDED-NO_RECORD UNRECORDED", LOOKS),
+         "LEFT-BEGIN LEFT-NO_RECORD UNRECORDED-ABORTED UNRECORDED", LOOKS),
     Case("a crash before the decision", W, "begin",
-         "LEFT-BEGIN LEFT-NO_RECORD UNRECORDED-ABORTED UNRECORDED-NO_RECORD UNRECORDED",
+         "LEFT-BEGIN LEFT-NO_RECORD UNRECORDED-ABORTED UNRECORDED",
          f"{LOOKS}; list; init p-0; init p-1; init p-2"),
     Case("a crash after the decision", Batch.decided, "begin",
          "LEFT-BEGIN LEFT-RECORD DECIDED-ALL_COMMITTED COMMITTED-KEPT ENDED",
@@ -259,15 +242,6 @@ CASES = [
          "LEFT-BEGIN LEFT-ENDED_BEFORE ENDED-ABORTED ENDED", LOOKS, ALL),
     Case("its transactions are lost", Batch.lost, "begin",
          "LEFT-BEGIN LEFT-RECORD DECIDED-LOST_BEFORE LOST", f"{ASKS}; {TASKS}", (0,)),
-    Case("decided under a former prefix", upgraded(lost=False), "begin",
-         "LEFT-BEGIN LEFT-NO_RECORD UNRECORDED-ABORTED UNRECORDED-ALL_COMMITTED COMMITTED-KEPT ENDED",
-         f"{LOOKS}; fetch committed; fetch committed; init {OLD.driver}; fetch committed; list; "
-         f"end {OLD.task(0)} True; end {OLD.task(1)} True; end {OLD.task(2)} True; list; fetch committed; "
-         "keep ended", ALL),
-    Case("lost under a former prefix", upgraded(lost=True), "begin",
-         "LEFT-BEGIN LEFT-NO_RECORD UNRECORDED-ABORTED UNRECORDED-LOST_BEFORE LOST",
-         f"{LOOKS}; fetch committed; fetch committed; init {OLD.driver}; fetch committed; list; "
-         f"end {OLD.task(0)} True; end {OLD.task(1)} True; end {OLD.task(2)} True", (0,)),
     # commit
     Case("all goes well", W, "commit", f"{DECIDED} DECIDED-ALL_COMMITTED COMMITTED-KEPT ENDED",
          f"{CHECKS}; {TASKS}; keep ended", ALL),

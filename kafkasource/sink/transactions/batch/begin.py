@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kafkasource.client.parts.transactions import DescribedTransaction, Listed
 from kafkasource.errors import UnsupportedApiVersion
@@ -13,7 +13,7 @@ from kafkasource.sink.transactions.decision import Decision
 from kafkasource.sink.transactions.decision_status import DecisionStatus, last_batch
 from kafkasource.sink.transactions.driver_transaction import DriverTransaction
 from kafkasource.sink.transactions.errors import lost_write_text
-from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
+from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.sink.transactions.prefix import Prefix
 from kafkasource.sink.transactions.states import BatchAction, BatchEvent, BatchState
 from kafkasource.sink.transactions.task.plan import BegunBatch
@@ -54,14 +54,12 @@ class BatchBegin:
         self._status: DecisionStatus | None = None
         self._decided: bool | None = None  # what the coordinator says, where P-kept says `deciding`
         self._found = Recovered()
-        self._former: TransactionalIds | None = None  # under which the last decision lies
 
     def run(self) -> BegunBatch:
         steps = {
             BatchAction.LOOK: self._look,
             BatchAction.RECOVER: self._recover,
             BatchAction.ABORT_OPEN: self._abort_open,
-            BatchAction.TAKE_OVER: self._take_over,
             BatchAction.KEEP_ENDED: self._keep_ended,
         }
         move(f"the last batch under {self._prefix.ids.prefix}", BatchState.LEFT, BatchEvent.BEGIN, steps)
@@ -80,7 +78,6 @@ class BatchBegin:
             lost=tuple(each.slot for each in lost),
             recovered=self._found.recovered,
             aborted=self._found.aborted,
-            former=self._former,
             first=known is None,
         )
         query_id, forgotten = self._prefix.identity.query_id, self._found.forgotten
@@ -132,33 +129,6 @@ class BatchBegin:
         self._found = self._prefix.tasks.recover(self._last, True, self._open)
         return BatchEvent.ABORTED
 
-    def _take_over(self) -> BatchEvent:
-        """What this query decided under a prefix made of its location's text, as earlier versions made it.
-
-        Another query may have, or have had, the same text: what does not name this query is left alone. Where the last
-        decision does name it, whoever still uses the prefix is fenced, and recovery is done as of an own prefix. It is
-        done at each begin until there is a decision under the present prefix.
-        """
-        taken = []
-        for ids in self._prefix.identity.former:
-            decisions, tasks = self._prefix.under(ids)
-            if self._is_own(decisions.last_seen()):
-                self._prefix.cluster.transactions.init_producer_id(ids.driver, self._prefix.timeout_ms)
-                last = decisions.last()
-                if last is not None and self._is_own(last):
-                    taken.append((ids, last, tasks.recover(last)))
-        if not taken:
-            return BatchEvent.NO_RECORD
-        self._former, self._last, found = max(taken, key=lambda each: (each[1].batch_id, each[1].number))
-        before = self._found
-        self._found = replace(
-            found, recovered=before.recovered + found.recovered, aborted=before.aborted + found.aborted
-        )
-        return BatchEvent.LOST_BEFORE if found.lost else BatchEvent.ALL_COMMITTED
-
-    def _is_own(self, decision: Decision | None) -> bool:
-        return decision is not None and decision.query_id == self._prefix.identity.query_id
-
     def _keep_ended(self) -> BatchEvent:
         """A crash, or a version that kept nothing, has left out that the last decision's transactions have ended."""
         last, status = self._last, self._status
@@ -166,8 +136,5 @@ class BatchBegin:
         is_stream = last.kind == "stream" or (last.kind is None and last.batch_id > 0)
         if is_stream and (status is None or status.number <= last.number):
             ended = DecisionStatus(last.number, last.query_id, last.batch_id, "ended", self._producer)
-            if places := self._prefix.decisions.places():
-                self._prefix.status.write(ended, places)
-            else:  # it was taken over, and lies under another prefix
-                self._prefix.status.write_without_rows(ended)
+            self._prefix.status.write(ended, self._prefix.decisions.places())
         return BatchEvent.KEPT

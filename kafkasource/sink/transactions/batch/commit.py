@@ -127,25 +127,25 @@ class BatchCommit:
         """Decide the task transactions of the decision that is made good, the lost ones replaced by those written now.
 
         Its others are committed by now, and this decision leaves them out where it could not commit them again: they
-        have names of a former prefix, or are of another dialect (a decision has one). With `atomic` it names none: the
-        driver's transaction holds what was written now.
+        are of another dialect (a decision has one). With `atomic` it names none: the driver's transaction holds what
+        was written now.
         """
-        decisions, tasks, former = self._prefix.decisions, self._prefix.tasks, self._driver.former
-        if former is not None:
-            decisions, tasks = self._prefix.under(former)
-        batch_id, last = self._decision.batch_id, decisions.last()
+        batch_id, last = self._decision.batch_id, self._prefix.decisions.last()
         if last is None or not last.is_of(self._decision.query_id, batch_id):
             self._refusal = NotDecided(
                 f"the decision of batch {batch_id} that was to be made good is not there any more"
             )
             return BatchEvent.NO_RECORD
-        lost, again = set(tasks.commit(last, last.transactions)), {each.slot: each for each in self._opened}
+        lost, again = (
+            set(self._prefix.tasks.commit(last, last.transactions)),
+            {each.slot: each for each in self._opened},
+        )
         self._lost = [each for each in last.transactions if each.slot in lost and each.slot not in again]
         if self._lost:
             return BatchEvent.SOME_LOST
         if self._prefix.atomic:
             return BatchEvent.MERGED
-        if former is None and last.transaction_version == self._decision.transaction_version:
+        if last.transaction_version == self._decision.transaction_version:
             by_slot = {each.slot: each for each in last.transactions} | again
             merged = tuple(by_slot[slot] for slot in sorted(by_slot))
             self._decision = replace(self._decision, transactions=merged, own_rows=last.own_rows)
