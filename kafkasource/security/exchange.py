@@ -2,6 +2,9 @@
 
 A server is not trusted with anything but the request: a deadline for the whole answer, so that a byte now and then does
 not keep a thread; a limit on its bytes; no redirect is followed. Each exchange has a connection of its own.
+
+The bytes are counted where they leave the socket. http.client cannot be left to count them: a chunk size of "-1" makes
+it read until the server closes.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from dataclasses import dataclass
 
 _USER = re.compile(r"^(\w+://)?.*@", re.DOTALL)
 _QUERY = re.compile(r"([?#]).*", re.DOTALL)
+_HEAD_BYTES = 64 << 10  # room for the status line, the headers and the trailers of an answer
 
 
 @dataclass(frozen=True)
@@ -86,11 +90,15 @@ def exchange(
 
     Raises OSError (`ssl.SSLError` among them), `http.client.HTTPException`, AnswerTooLarge, what `tls` raises.
     """
-    connection = _Connection(address, connect_timeout_ms, read_timeout_ms, tls, clock)
+    most_raw_bytes = 2 * most_bytes + _HEAD_BYTES  # chunks of a few bytes each have sizes that are as long as they
+    connection = _Connection(address, connect_timeout_ms, read_timeout_ms, most_raw_bytes, tls, clock)
     try:
         connection.request(method, address.target, body, dict(headers))
         response = connection.getresponse()
-        found = response.read(most_bytes + 1)
+        try:
+            found = response.read(most_bytes + 1)
+        except ValueError as error:  # http.client takes a chunk size of "-ff" to read(-255)
+            raise http.client.HTTPException(str(error)) from None
         if len(found) > most_bytes:
             raise AnswerTooLarge
         if response.length:  # http.client tells of a body that is cut only where it reads without a limit
@@ -108,6 +116,7 @@ class _Connection(http.client.HTTPConnection):
         address: Address,
         connect_timeout_ms: int,
         read_timeout_ms: int,
+        most_raw_bytes: int,
         tls: Callable[[], ssl.SSLContext],
         clock: Callable[[], float],
     ) -> None:
@@ -115,6 +124,7 @@ class _Connection(http.client.HTTPConnection):
         self._address = address
         self._connecting_s = connect_timeout_ms / 1000
         self._reading_s = read_timeout_ms / 1000
+        self._most_raw_bytes = most_raw_bytes
         self._tls = tls
         self._clock = clock
         self._connected: socket.socket | None = None
@@ -129,19 +139,22 @@ class _Connection(http.client.HTTPConnection):
         self._connected = socket.create_connection((self._address.host, self._address.port), timeout=self._connecting_s)
         if context is not None:
             self._connected = context.wrap_socket(self._connected, server_hostname=self._address.host)
-        self.sock = _Timed(self._connected, self._clock, self._clock() + self._reading_s)
+        deadline = self._clock() + self._reading_s
+        self.sock = BoundedSocket(self._connected, self._clock, deadline, self._most_raw_bytes)
 
 
-class _Timed(io.RawIOBase):
-    """A socket with a deadline for everything on it together: what http.client uses of one.
+class BoundedSocket(io.RawIOBase):
+    """A socket with a deadline for everything on it together, and a limit on what is read: what HTTP uses of one.
 
     It does not close the socket: http.client closes it before the answer is read where the answer has no length.
     """
 
-    def __init__(self, connected: socket.socket, clock: Callable[[], float], deadline: float) -> None:
+    def __init__(self, connected: socket.socket, clock: Callable[[], float], deadline: float, most_bytes: int) -> None:
+        """`deadline`: in seconds by `clock`. `most_bytes`: of all that is read through this object."""
         self._connected = connected
         self._clock = clock
         self._deadline = deadline
+        self._left_bytes = most_bytes
 
     def _set_timeout(self) -> None:
         left_s = self._deadline - self._clock()
@@ -154,11 +167,16 @@ class _Timed(io.RawIOBase):
         self._connected.sendall(data)
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Timed(self._connected, self._clock, self._deadline))
+        return io.BufferedReader(BoundedSocket(self._connected, self._clock, self._deadline, self._left_bytes))
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Raises TimeoutError after the deadline, AnswerTooLarge above the limit."""
         self._set_timeout()
-        return self._connected.recv_into(buffer)
+        count = self._connected.recv_into(buffer)
+        self._left_bytes -= count
+        if self._left_bytes < 0:
+            raise AnswerTooLarge
+        return count

@@ -89,7 +89,7 @@ class Access:
     def _knows(self, name: str, local_address: str) -> bool:
         if name == "localhost" or name in self.names:
             return True
-        address = _address(name)
+        address = None if "%" in name else _address(name)  # no name has a zone, and `127.0.0.1%.evil` is a name
         return address is not None and (address.is_loopback or address == _address(local_address))
 
     def _has_token(self, authorization: str) -> bool:

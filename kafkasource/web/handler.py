@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from kafkasource.errors import KafkaSourceError
+from kafkasource.security.exchange import AnswerTooLarge, BoundedSocket
+from kafkasource.security.quoting import printable
 from kafkasource.web.access import LOOKED_AT, Access
 
 log = logging.getLogger("kafkasource.web")
@@ -19,6 +23,8 @@ JSON = "application/json; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
 
 _MOST_BODY_BYTES = 2 << 20  # of a request: a record that is written, in base64
+_MOST_REQUEST_BYTES = _MOST_BODY_BYTES + (1 << 20)  # with its headers
+_REQUEST_S = 30.0  # for a client that sends a byte now and then, in seconds
 
 
 class Answer(NamedTuple):
@@ -54,11 +60,18 @@ class Handler(BaseHTTPRequestHandler):
 
     server_version = "kafkasource"
     sys_version = ""
-    timeout = 30  # seconds, for a client that does not finish its request
+    timeout = _REQUEST_S  # for a client that does not take its answer
     answer: Callable[[Request], Answer]
     access: Access
     policy: str  # the Content-Security-Policy of pages
     takes_posts = False
+
+    def setup(self) -> None:
+        """Give the whole request one deadline and a limit: without them only the pauses between its bytes have one."""
+        super().setup()
+        self.rfile.close()
+        deadline = time.monotonic() + _REQUEST_S
+        self.rfile = io.BufferedReader(BoundedSocket(self.connection, time.monotonic, deadline, _MOST_REQUEST_BYTES))
 
     def do_GET(self) -> None:
         self._respond(lambda request: request)
@@ -84,8 +97,10 @@ class Handler(BaseHTTPRequestHandler):
             answer = self.answer(complete(Request(split.path, query)))
         except Refused as refused:
             answer = as_text(str(refused), refused.status)
+        except (ConnectionError, TimeoutError, AnswerTooLarge):  # the client: `Server.handle_error` notes it
+            raise
         except Exception as error:
-            log.warning("%s %s failed", self.command, split.path, exc_info=True)
+            log.warning("%s %s failed", self.command, printable(split.path), exc_info=True)
             answer = as_text(f"{type(error).__name__}: see the log", 500)
         self._send(answer)
 
@@ -119,4 +134,4 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
 
     def log_message(self, format: str, *args: object) -> None:
-        log.debug("%s " + format, self.address_string(), *args)
+        log.debug("%s %s", self.address_string(), printable(format % args))

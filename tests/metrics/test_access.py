@@ -3,9 +3,12 @@
 import contextlib
 import http.client
 import json
+import logging
 import socket
+import struct
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 
@@ -15,6 +18,7 @@ from spark_progress import progress
 from kafkasource.metrics.registry import Registry
 from kafkasource.monitor.endpoint import KIND, Endpoint
 from kafkasource.monitor.queries import Queries
+from kafkasource.web import handler, server
 from kafkasource.web.access import Access, host_of
 
 PATHS = ("/", "/metrics", "/api/queries", "/api/queries/query-1", "/api/metrics", "/none")
@@ -48,7 +52,16 @@ def status(endpoint, path="/api/queries", at="127.0.0.1", **headers):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:9404", "localhost.evil.example", "127.0.0.1.nip.io", ""]
+    "host",
+    [
+        "evil.example",
+        "evil.example:9404",
+        "localhost.evil.example",
+        "127.0.0.1.nip.io",
+        "127.0.0.1%.evil.example",
+        "[::1%.evil]",
+        "",
+    ],
 )
 def test_a_name_that_was_bound_to_this_address_elsewhere_reads_nothing(serve, host):
     """DNS rebinding: the browser takes evil.example for this machine, and says so in Host."""
@@ -58,6 +71,76 @@ def test_a_name_that_was_bound_to_this_address_elsewhere_reads_nothing(serve, ho
         assert code == 421, path
         assert "allowed_hosts" in text
         assert "query-1" not in text
+
+
+def test_a_client_that_sends_a_byte_now_and_then_is_cut_off_at_the_requests_deadline(serve, monkeypatch):
+    monkeypatch.setattr(handler, "_REQUEST_S", 0.2)
+    with socket.create_connection(("127.0.0.1", serve(token="s3cret").port), timeout=60) as slow:
+        slow.sendall(b"GET / HTTP/1.1\r\nX-Endless: ")
+        closed = False
+        while not closed:
+            with contextlib.suppress(TimeoutError):
+                slow.settimeout(0.01)
+                closed = slow.recv(1) == b""
+            if not closed:
+                with contextlib.suppress(OSError):
+                    slow.sendall(b"x")
+
+
+def test_connections_above_the_most_are_told_so_and_closed_and_the_others_are_served(serve):
+    served = serve()
+    with contextlib.ExitStack() as opened:
+        waiting = [
+            opened.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=60))
+            for _ in range(server.MOST_CONNECTIONS)
+        ]
+        assert threads_of(served) <= server.MOST_CONNECTIONS
+        answers = []
+        for _ in range(20):
+            with socket.create_connection(("127.0.0.1", served.port), timeout=60) as more:
+                answers.append(more.makefile("rb").read())
+        assert all(answer.startswith(b"HTTP/1.1 503 ") for answer in answers)
+        waiting[0].sendall(b"GET /api/queries HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert waiting[0].makefile("rb").read().startswith(b"HTTP/1.0 200 ")
+        waiting[1].close()
+        while status_of_one(served) == 503:  # until the server has seen that they are gone
+            pass
+        assert status_of_one(served) == 200
+
+
+def threads_of(served):
+    return sum(
+        thread.name.startswith("Thread-") and "process_request" in thread.name for thread in threading.enumerate()
+    )
+
+
+def status_of_one(served):
+    try:
+        return status(served, Host="localhost")[0]
+    except (ConnectionError, http.client.HTTPException):  # closed before it took the request
+        return 503
+
+
+def test_a_client_that_goes_away_leaves_nothing_in_the_drivers_log(serve, caplog):
+    """Neither a traceback nor the control characters of its path."""
+    caplog.set_level(logging.DEBUG)
+    served = serve(token="s3cret")
+    for _ in range(5):
+        with socket.create_connection(("127.0.0.1", served.port)) as hasty:
+            hasty.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing resets
+            hasty.sendall(b"GET /\x1b]0;owned\x07 HTTP/1.1\r\nHost: evil\r\n\r\n")
+    served.close()
+    while threads_of(served):
+        pass
+    assert [record for record in caplog.records if record.levelno > logging.DEBUG] == []
+    assert "\x1b" not in caplog.text
+
+
+@pytest.mark.parametrize("host", ["::1", "::"])
+def test_it_listens_on_ipv6(serve, host):
+    served = serve(host)
+    assert served.url == f"http://[::1]:{served.port}"
+    assert status(served, at="::1", Host=f"[::1]:{served.port}")[0] == 200
 
 
 def test_a_target_that_is_no_url_is_refused_and_the_server_goes_on(serve):
