@@ -189,8 +189,8 @@ TABLE = (
         "counter",
         ("cluster_name", "topic", "reason"),
         "Records that the sink could not write to the topic and sent to the topic of `badRecords`, by Kafka's name of "
-        "the error, or `max.request.size`; for rows that a writer's schema does not take, the kind of fault. A task "
-        "that Spark runs again counts again.",
+        "the error, `max.request.size` or `buffer.memory`; for rows that a writer's schema does not take, the kind of "
+        "fault. A task that Spark runs again counts again.",
         "sink task",
     ),
     Metric(

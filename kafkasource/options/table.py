@@ -283,9 +283,9 @@ OPTIONS: tuple[Option, ...] = (
         "bytes of key and value. A tombstone is not bad. A write has `topic:NAME`: rows whose `badRecord` is not null "
         "go to this topic, which must exist, with their bytes and headers as they were read, in the transaction of the "
         "other rows. With this column the DataFrame needs `topic`, `partition`, `offset` and `headers`, too. Records "
-        "that cannot be written also go there: those larger than `kafka.max.request.size`, and those that a broker "
-        "refuses for what is in them (MESSAGE_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP). So do rows that the "
-        "`writerSchema` does not take, as JSON.",
+        "that cannot be written also go there: those larger than `kafka.max.request.size` or "
+        "`kafka.buffer.memory`, and those that a broker refuses for what is in them (MESSAGE_TOO_LARGE, "
+        "INVALID_RECORD, INVALID_TIMESTAMP). So do rows that the `writerSchema` does not take, as JSON.",
         per_cluster=False,
     ),
     Option(

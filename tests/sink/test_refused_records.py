@@ -173,16 +173,24 @@ def test_a_writer_does_the_same_without_a_transaction(kafka, kind):
     rows.check(kafka, topic, dead, words)
 
 
-def test_a_record_beyond_a_request_goes_to_a_topic_that_takes_it(kafka):
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        ({}, b"more than 'kafka.max.request.size' (1048576)"),
+        ({"kafka.buffer.memory": "1000000"}, b"more than 'kafka.buffer.memory' (1000000)"),
+    ],
+    ids=["request", "memory"],
+)
+def test_a_record_beyond_a_request_or_the_memory_goes_to_a_topic_that_takes_it(kafka, written, reason):
     topic, dead = kafka.topic(1), kafka.topic(1, **{"max.message.bytes": "3000000"})
     large = random.Random(1).randbytes(2_000_000)
     base = {"kafka.bootstrap.servers": kafka.servers, "topic": topic, "badRecords": f"topic:{dead}"}
-    with Writer(base) as writer:
+    with Writer(base | written) as writer:
         writer.write(pa.table({"key": [b"a", b"b", b"c"], "value": [b"before", large, b"behind"]}))
     assert [message.value() for message in kafka.messages(topic, 1)] == [b"before", b"behind"]
     (letter,) = kafka.messages(dead, 1)
     assert (letter.key(), letter.value()) == (b"b", large)
-    assert b"more than 'kafka.max.request.size' (1048576)" in dict(letter.headers())["__dlq.errors.message"]
+    assert reason in dict(letter.headers())["__dlq.errors.message"]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ _SMALLEST_BATCH_BYTES = 16 * 1024  # Java's batch.size: what is left of ours whe
 
 
 class RecordTooLarge(KafkaSourceError):
-    """One record alone is larger than a request may be. Nothing of it was sent."""
+    """One record alone is larger than a request may be, or than the memory for all batches. Nothing of it was sent."""
 
 
 @dataclass(frozen=True)
@@ -159,17 +159,18 @@ class RecordAccumulator:
         needed = rows.columns.max_record_bytes(row)
         outlet = rows.delivery.outlet
         # A dead letter has the bytes that were too large for its own topic: only the broker's limit is left for it.
-        if needed > self._config.max_request_bytes and (outlet is None or tp.topic != outlet.topic):
-            reason = (
-                f"a record for {tp} takes up to {needed} bytes, more than 'kafka.max.request.size' "
-                f"({self._config.max_request_bytes})"
-            )
+        is_dead_letter = outlet is not None and tp.topic == outlet.topic
+        limit, option = min(
+            (self._config.max_request_bytes, "max.request.size"), (self._pool.total_bytes, "buffer.memory")
+        )
+        if needed > limit and not is_dead_letter:
+            reason = f"a record for {tp} takes up to {needed} bytes, more than 'kafka.{option}' ({limit})"
             if outlet is None:
                 raise RecordTooLarge(f"{reason}: raise that option, and the topic's max.message.bytes if smaller")
             rows.delivery.set_aside(refused.dead_letters(outlet, tp, rows.columns, {row: reason}))
-            refused.count(self._config.cluster_name, tp, "max.request.size")
+            refused.count(self._config.cluster_name, tp, option)
             return
-        batch = self._open(tp, needed, rows, wait=True)
+        batch = self._open(tp, needed, rows, wait=True, beyond=is_dead_letter)
         assert batch is not None
         batch.full = True
         try:
@@ -179,8 +180,11 @@ class RecordAccumulator:
             raise
         self._add([batch])
 
-    def _open(self, tp: TopicPartition, size: int, rows: _Appended, *, wait: bool) -> ProducerBatch | None:
-        """A new batch that only this thread knows. None: there is no memory and `wait` is false."""
+    def _open(
+        self, tp: TopicPartition, size: int, rows: _Appended, *, wait: bool, beyond: bool = False
+    ) -> ProducerBatch | None:
+        """A new batch that only this thread knows. None: there is no memory and `wait` is false. `beyond`: it may be
+        larger than the pool."""
         delivery = rows.delivery
         delivery.raise_if_failed()
         if wait:
@@ -188,7 +192,7 @@ class RecordAccumulator:
             began_ms = self._clock_ms()
             try:
                 max_block_ms = self._config.max_block_ms if delivery.max_block_ms is None else delivery.max_block_ms
-                buffer = self._pool.allocate(size, max_block_ms, self._on_wait)
+                buffer = self._pool.allocate(size, max_block_ms, self._on_wait, beyond=beyond)
             except BufferPoolExhausted as error:
                 raise BufferPoolExhausted(f"{error}; {self._queues.holders()}") from None
             except ClientClosed:

@@ -8,7 +8,8 @@ the rest goes to the next. This pool is stricter than Kafka's: while a caller wa
 there is memory for that one, so that a large request cannot starve behind small ones.
 
 The limit moves with the process's memory budget (`resize`). Memory in use stays with its owner. Until enough of it has
-come back, the non-pooled part is below zero, and the pool keeps no buffer and serves no caller.
+come back, the non-pooled part is below zero, and the pool keeps no buffer and serves no caller. The same holds while a
+caller has a buffer that is larger than the whole pool (`beyond`): it got the buffer when nobody else held any.
 
 Invariants, under the lock: non_pooled + len(free) * poolable + in use + gathered by waiters == total, and no buffer is
 free while non_pooled < 0.
@@ -36,7 +37,8 @@ class BufferPoolExhausted(DeadlineExceeded):
 
 
 class BufferPool(memory.Trimmable):
-    """At most `total_bytes` in the hands of callers at any time. Every method may be called from any thread."""
+    """At most `total_bytes` in the hands of callers at any time, or one larger buffer. Every method may be called from
+    any thread."""
 
     def __init__(
         self,
@@ -77,14 +79,17 @@ class BufferPool(memory.Trimmable):
         with self._lock:
             return self._in_use_bytes()
 
-    def allocate(self, size: int, max_block_ms: int, on_wait: Callable[[], None] | None = None) -> Buffer:
+    def allocate(
+        self, size: int, max_block_ms: int, on_wait: Callable[[], None] | None = None, *, beyond: bool = False
+    ) -> Buffer:
         """A buffer of exactly `size` bytes. A buffer that was used before is not zeroed.
 
         Waits up to `max_block_ms` for memory, behind callers that came earlier. It calls `on_wait` once before it
-        waits, which wakes the sender, whose replies free memory. Raises AllocationTooLarge at once, BufferPoolExhausted
-        after waiting in vain (whatever was gathered goes back), ClientClosed when the pool is closed meanwhile.
+        waits, which wakes the sender, whose replies free memory. `beyond`: `size` may be more than the pool has; then
+        the caller waits until nobody holds any of it. Raises AllocationTooLarge at once, BufferPoolExhausted after
+        waiting in vain (whatever was gathered goes back), ClientClosed when the pool is closed meanwhile.
         """
-        if size > self.total_bytes:
+        if size > self.total_bytes and not beyond:
             raise AllocationTooLarge(
                 f"{size} bytes asked for, but 'kafka.buffer.memory' is {self.total_bytes}: raise it, or make the "
                 "records smaller"
@@ -94,7 +99,7 @@ class BufferPool(memory.Trimmable):
             if not self._waiters and self._available() >= size:
                 pooled = self._take(size)
             else:
-                pooled = self._wait_for(size, max_block_ms, on_wait)
+                pooled = self._wait_for(size, max_block_ms, on_wait, beyond)
         return self._handed_out(pooled, size)
 
     def try_allocate(self, size: int) -> Buffer | None:
@@ -184,7 +189,9 @@ class BufferPool(memory.Trimmable):
             self._free.pop()
             self._non_pooled_bytes += self.poolable_bytes
 
-    def _wait_for(self, size: int, max_block_ms: int, on_wait: Callable[[], None] | None) -> Buffer | None:
+    def _wait_for(
+        self, size: int, max_block_ms: int, on_wait: Callable[[], None] | None, beyond: bool
+    ) -> Buffer | None:
         """Wait in line until `size` bytes are gathered; as `_take`."""
         more_memory = threading.Condition(self._lock)
         deadline = self._clock() + max_block_ms / 1000
@@ -200,7 +207,8 @@ class BufferPool(memory.Trimmable):
                         buffer = self._free.popleft()
                         continue
                     self._free_up(size - gathered)
-                    got = max(0, min(size - gathered, self._non_pooled_bytes))
+                    alone = beyond and size > self.total_bytes and not self._in_use_bytes()
+                    got = size - gathered if alone else max(0, min(size - gathered, self._non_pooled_bytes))
                     self._non_pooled_bytes -= got
                     self._gathered_bytes += got
                     gathered += got
@@ -226,5 +234,5 @@ class BufferPool(memory.Trimmable):
 
     def _wake_first(self) -> None:
         """Let the oldest waiter look again: the one before may have left enough memory for it."""
-        if self._waiters and (self._free or self._non_pooled_bytes > 0 or self._closed):
+        if self._waiters and (self._free or self._non_pooled_bytes > 0 or self._closed or not self._in_use_bytes()):
             self._waiters[0].notify()

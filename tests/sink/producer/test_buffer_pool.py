@@ -24,15 +24,15 @@ def waiting(pool, count):
 class Taker(threading.Thread):
     """One caller in its own thread, whose outcome is looked at after join()."""
 
-    def __init__(self, pool, size, max_block_ms=60_000):
+    def __init__(self, pool, size, max_block_ms=60_000, **more):
         super().__init__(daemon=True)
-        self.pool, self.size, self.max_block_ms = pool, size, max_block_ms
+        self.pool, self.size, self.max_block_ms, self.more = pool, size, max_block_ms, more
         self.buffer = self.error = None
         self.start()
 
     def run(self):
         try:
-            self.buffer = self.pool.allocate(self.size, self.max_block_ms)
+            self.buffer = self.pool.allocate(self.size, self.max_block_ms, **self.more)
         except Exception as error:
             self.error = error
 
@@ -66,6 +66,24 @@ def test_more_than_the_whole_pool_is_refused_at_once():
     pool = BufferPool(4 * POOLABLE, POOLABLE)
     with pytest.raises(AllocationTooLarge, match=r"kafka\.buffer\.memory"):
         pool.allocate(4 * POOLABLE + 1, 60_000)
+
+
+def test_a_caller_that_may_go_beyond_the_pool_waits_until_nobody_else_holds_any_of_it():
+    pool = BufferPool(4 * POOLABLE, POOLABLE)
+    held = [pool.allocate(POOLABLE, 0) for _ in range(3)]
+    large = Taker(pool, 9 * POOLABLE, beyond=True)
+    waiting(pool, 1)
+    small = Taker(pool, POOLABLE)
+    waiting(pool, 2)
+    for buffer in held:
+        assert large.buffer is None
+        pool.deallocate(buffer)
+    large.join()
+    assert (len(large.buffer), pool.in_use_bytes, pool.queued) == (9 * POOLABLE, 9 * POOLABLE, 1)
+    pool.deallocate(large.buffer)
+    small.join()
+    pool.deallocate(small.buffer)
+    assert pool.available_bytes == 4 * POOLABLE
 
 
 def test_waiting_in_vain_names_both_options_and_gives_back_what_was_gathered():

@@ -39,7 +39,13 @@ class PoolMachine(RuleBasedStateMachine):
     def ask(self, size, seconds):
         size = min(size, self.total)
         task = self.schedule.start(f"ask {size}", lambda: self.pool.allocate(size, seconds * 1000))
-        task.size = size
+        task.size, task.beyond = size, False
+        self.asking.append(task)
+
+    @rule(size=st.integers(1, 20 * POOLABLE))
+    def ask_beyond(self, size):
+        task = self.schedule.start(f"ask beyond {size}", lambda: self.pool.allocate(size, 1_000_000, beyond=True))
+        task.size, task.beyond = size, True
         self.asking.append(task)
 
     @rule(size=st.just(POOLABLE) | st.integers(1, 3 * POOLABLE))
@@ -94,7 +100,7 @@ class PoolMachine(RuleBasedStateMachine):
         assert self.line[: len(before) - len(left)] == [other for other in before if other not in left]
         if self.pool._in_use_bytes() > in_use:
             assert not before or before[0] is task, "served before somebody who came earlier"
-            assert self.pool._available() >= 0, "served while more than the total is in use"
+            assert self.pool._available() >= 0 or not in_use, "served while more than the total is in use"
         if task.ended:
             assert task.error is None or isinstance(task.error, (AllocationTooLarge, BufferPoolExhausted))
             assert not isinstance(task.error, AllocationTooLarge) or task.size > self.total
@@ -115,7 +121,7 @@ class PoolMachine(RuleBasedStateMachine):
         if not hasattr(self, "pool"):
             return
         pool = self.pool
-        assert sum(len(buffer) for buffer, _ in self.held) <= self.largest
+        assert sum(len(buffer) for buffer, _ in self.held) <= self.largest or len(self.held) == 1
         assert pool._non_pooled_bytes >= 0 or not pool._free
         assert pool._gathered_bytes >= 0
         assert pool._available() + pool._gathered_bytes <= self.total
@@ -124,6 +130,7 @@ class PoolMachine(RuleBasedStateMachine):
     def nobody_waits_for_what_is_there(self):
         """With every thread asleep: who is first in line has taken all there is."""
         assert self.pool.available_bytes <= 0 or not self.line, "the next waiter was not woken"
+        assert self.pool.in_use_bytes or not self.line or not self.line[0].beyond, "it has the pool to itself"
         gathered = self.pool._gathered_bytes
         assert self.pool.available_bytes + gathered + sum(len(buffer) for buffer, _ in self.held) == self.total
         assert self.pool.in_use_bytes == sum(len(buffer) for buffer, _ in self.held)

@@ -22,6 +22,7 @@ from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.records.builder import BatchBuilder, RecordColumns
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.delivery import Delivery, Outlet
+from kafkasource.sink.producer.pool import BufferPoolExhausted
 from kafkasource.sink.producer.producer_id import TaskTransaction
 
 NOT_LEADER, TOO_LARGE, INVALID_TIMESTAMP, OUT_OF_ORDER, INVALID_RECORD = 6, 10, 32, 45, 87
@@ -220,6 +221,19 @@ def test_a_record_larger_than_a_request_is_a_dead_letter_before_it_is_encoded():
     assert b"more than 'kafka.max.request.size' (4096)" in task.reasons()[0]
 
 
+def test_a_record_larger_than_the_memory_for_all_batches_is_a_dead_letter():
+    rig = Rig(buffer_memory_bytes=2 * 4096, max_request_bytes=100_000, cluster_name="of little memory")
+    task = Task(rig)
+    for value in (b"before", b"l" * 9000, b"behind"):
+        rig.append(task.delivery, value=value)
+    broker = Broker()
+    task.drive(broker)
+    assert (broker.records, task.dead_values) == ([b"before", b"behind"], [b"l" * 9000])
+    assert b"more than 'kafka.buffer.memory' (8192)" in task.reasons()[0]
+    counters = metrics.registry().snapshot().counters
+    assert counters[("kafkasource_dead_letters_total", ("of little memory", "t", "buffer.memory"))] == 1
+
+
 def test_dead_letters_are_counted_by_the_topic_that_refused_them_and_the_reason():
     rig = Rig(max_request_bytes=4096, batch_bytes=2048, cluster_name="of this test")
     task = Task(rig)
@@ -243,6 +257,23 @@ def test_dead_letters_may_be_larger_than_a_request():
     sent.answer()
     rig.turn()
     assert task.delivery.records == 1
+
+
+def test_a_dead_letter_may_be_larger_than_the_memory_for_all_batches_and_has_it_to_itself():
+    dead = T0._replace(topic="dlq")
+    rig = Rig(leaders={T0: 1, dead: 1}, buffer_memory_bytes=2 * 4096)
+    task = Task(rig)
+    rig.append(task.delivery, value=b"small")
+    with pytest.raises(BufferPoolExhausted):
+        rig.append(task.delivery, dead, value=b"l" * 9000)
+    task.drive(Broker())
+    rig.append(task.delivery, dead, value=b"l" * 9000)
+    assert rig.pool.try_allocate(1) is None
+    (sent,) = rig.turn()
+    assert [record.value for record in DefaultRecordBatch(sent.batches[dead])] == [b"l" * 9000]
+    sent.answer()
+    rig.turn()
+    assert (task.delivery.records, rig.leaked_bytes) == (2, 0)
 
 
 @pytest.mark.parametrize(("code", "error"), [(TOO_LARGE, MessageTooLarge), (INVALID_RECORD, InvalidRecord)])
