@@ -12,11 +12,13 @@ from dataclasses import dataclass
 
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.connection.authentication import Authentication
-from kafkasource.client.connection.connection import Connection
+from kafkasource.client.connection.connection import Connection, Received
+from kafkasource.client.metadata import metadata_body
 from kafkasource.client.transport.connector import SocketConnector
 from kafkasource.client.transport.sockets import Address, Transport, reason_of
 from kafkasource.client.transport.tls_transport import TlsTransport
 from kafkasource.errors import AuthenticationFailed, ConnectFailed, KafkaSourceError, SaslExchangeFailed, TlsError
+from kafkasource.protocol.apis import METADATA
 from kafkasource.security.tls.certificates import Certificate, readable
 
 DNS, TCP, TLS, API_VERSIONS, SASL = "DNS", "TCP", "TLS", "ApiVersions", "SASL"
@@ -75,6 +77,26 @@ def offered_mechanisms(config: ClientConfig, address: Address, timeout_ms: float
     found = Visit(str(address), TCP)
     _walk(config, address, timeout_ms, found, Authentication(_Unknown(), found.address), secured=True)
     return found.mechanisms
+
+
+def answers_without_sasl(config: ClientConfig, address: Address, timeout_ms: float) -> bool:
+    """Does the listener answer a client that has not logged in? Some servers answer SaslHandshake on each listener.
+
+    One that wants SASL closes the connection on such a request.
+    """
+    found = Visit(str(address), TCP)
+    try:
+        line = _Line(SocketConnector(config).open(address), found, timeout_ms)
+        try:
+            line.connect()
+            connection = Connection[object](str(address), config.client_id, config.receive_message_max_bytes)
+            line.converse(connection)
+            line.ask_metadata(connection)
+        finally:
+            line.close()
+    except (OSError, KafkaSourceError):
+        return False
+    return True
 
 
 def _walk(
@@ -138,14 +160,7 @@ class _Line:
         self._found.stage = API_VERSIONS
         self._send(b"".join(connection.negotiate()))
         while not connection.ready:
-            target = connection.writable()
-            size = self._transport.receive_into(target)
-            if size is None:
-                self._wait(select.POLLIN)
-                continue
-            if not size:
-                raise connection.refusal_by_close() or ConnectFailed("the broker closed the connection")
-            received = connection.received(size)
+            received = self._received(connection)
             if connection.authenticating or isinstance(received.error, AuthenticationFailed):
                 self._found.stage = SASL
             if received.error is not None:
@@ -154,6 +169,21 @@ class _Line:
             if connection.blocked is not None:
                 reply += b"".join(connection.proceed(connection.blocked()))
             self._send(reply)
+
+    def ask_metadata(self, connection: Connection[object]) -> None:
+        """Returns once there is an answer, whatever it says."""
+        self._send(b"".join(connection.send(METADATA, metadata_body([]), METADATA)))
+        while not (received := self._received(connection)).responses:
+            if received.error is not None:
+                raise received.error
+
+    def _received(self, connection: Connection[object]) -> Received[object]:
+        """What the next bytes are."""
+        while (size := self._transport.receive_into(connection.writable())) is None:
+            self._wait(select.POLLIN)
+        if not size:
+            raise connection.refusal_by_close() or ConnectFailed("the broker closed the connection")
+        return connection.received(size)
 
     def close(self) -> None:
         self._transport.close()

@@ -28,10 +28,11 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 
 from kafkasource import metrics
 from kafkasource.client.cache import shared_cluster
+from kafkasource.client.parts.transactions import lacking
 from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError, SchemaError, UnsupportedApiVersion
 from kafkasource.memory.worker import spare_imports_from_gc
 from kafkasource.options import log_warning
-from kafkasource.protocol.apis import DESCRIBE_TRANSACTIONS, INIT_PRODUCER_ID
+from kafkasource.protocol.apis import DESCRIBE_TRANSACTIONS
 from kafkasource.sink.clusters import offset_map
 from kafkasource.sink.clusters.offset_map import OpenMapTopic
 from kafkasource.sink.clusters.offset_spans import gathered as mapped_together
@@ -361,15 +362,15 @@ def _create_missing(target: ClusterTarget, trusted_ms: int) -> None:
 
 def _require_transactions(cluster: Cluster, name: str, guarantee: Guarantee) -> None:
     where = f"cluster {name!r} of 'clusters': " if name else ""
-    if not cluster.supports(INIT_PRODUCER_ID):
+    if missing := lacking(cluster.supports):
         raise UnsupportedApiVersion(
             f"{where}option 'deliveryGuarantee'=exactly_once needs transactions, which brokers have from Kafka 0.11 "
-            "on; these are older. Use at_least_once there"
+            f"on; these do not offer {', '.join(missing)}. Use at_least_once there"
         )
     if guarantee.atomic and not cluster.supports(DESCRIBE_TRANSACTIONS):
         raise UnsupportedApiVersion(
             f"{where}option 'atomicBatch'=true needs brokers that tell whether a transaction is open, which they do "
-            "from Kafka 3.0 on; these are older. Leave the option out there: each row is still written once, but a "
+            "from Kafka 3.0 on; these do not. Leave the option out there: each row is still written once, but a "
             "reader may see a micro-batch in parts"
         )
 

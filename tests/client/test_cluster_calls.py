@@ -52,6 +52,7 @@ from kafkasource.protocol.apis import (
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,
     INIT_PRODUCER_ID,
+    LIST_GROUPS,
     LIST_OFFSETS,
     METADATA,
     OFFSET_COMMIT,
@@ -451,6 +452,13 @@ def test_a_group_that_its_coordinator_does_not_know_has_committed_nothing(net, k
     row = {"group_id": "new", "topics": [], "error_code": 69}
     kafka.fault(OFFSET_FETCH, Answer({"groups": [row]} if last_version >= 8 else {"topics": [], "error_code": 69}))
     assert net.cluster().groups.committed("new", wanted) == dict.fromkeys(wanted or ())
+
+
+def test_all_committed_offsets_of_a_group_come_from_a_server_without_list_groups(net, kafka):
+    del kafka.versions[LIST_GROUPS.key]
+    kafka.committed[("g", "t", 0)] = 5
+    assert net.cluster().groups.committed_offsets("g", T[:1]) == {T[0]: 5}
+    assert {tp: one.offset for tp, one in net.cluster().groups.committed("g").items()} == {T[0]: 5}
 
 
 @pytest.mark.parametrize("rows", [[], [{"group_id": "other", "topics": [], "error_code": 0}]])

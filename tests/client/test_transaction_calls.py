@@ -28,6 +28,7 @@ from kafkasource.protocol.apis import (
     INIT_PRODUCER_ID,
     LIST_TRANSACTIONS,
     OFFSET_FETCH,
+    PRODUCE,
     TXN_OFFSET_COMMIT,
 )
 from kafkasource.types import ProducerId, TopicPartition
@@ -78,6 +79,13 @@ def test_the_dialect_is_what_the_cluster_has_finalized_and_asked_anew_each_time(
 
 def test_a_broker_that_tells_no_features_speaks_dialect_1(cluster, kafka):
     kafka.versions[API_VERSIONS.key] = (0, 2)
+    assert cluster.transactions.version() == 1
+
+
+@pytest.mark.parametrize(("api", "last"), [(END_TXN, 4), (TXN_OFFSET_COMMIT, 4), (PRODUCE, 11)])
+def test_a_server_that_finalizes_dialect_2_and_lacks_its_requests_is_spoken_to_in_dialect_1(cluster, kafka, api, last):
+    """Else a task would write, and the commit would find no request to make."""
+    kafka.versions[api.key] = (0, last)
     assert cluster.transactions.version() == 1
 
 

@@ -8,7 +8,18 @@ from datetime import datetime, timedelta, timezone
 from kafkasource.cli.doctor.finding import FAILED, OK, WARNING, Finding
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.transport.sockets import Address
-from kafkasource.client.visit import API_VERSIONS, DNS, SASL, TCP, TLS, Visit, offered_mechanisms, resolve, visit
+from kafkasource.client.visit import (
+    API_VERSIONS,
+    DNS,
+    SASL,
+    TCP,
+    TLS,
+    Visit,
+    answers_without_sasl,
+    offered_mechanisms,
+    resolve,
+    visit,
+)
 from kafkasource.errors import AuthenticationFailed, ConnectFailed, KafkaSourceError
 from kafkasource.security.quoting import printable
 from kafkasource.security.tls.certificates import Certificate
@@ -44,7 +55,7 @@ def _visited(config: ClientConfig, address: Address) -> Visit:
         found = visit(config, address, ANSWER_MS)
         if found.error is None and config.security.sasl is None:
             found.mechanisms = offered_mechanisms(config, address, _OFFER_MS)
-            if found.mechanisms:
+            if found.mechanisms and not answers_without_sasl(config, address, ANSWER_MS):
                 protocol = "SASL_SSL" if config.security.encrypts else "SASL_PLAINTEXT"
                 found.stage, found.error = SASL, AuthenticationFailed(f"{_WANTS_SASL} {protocol}")
         return found

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from kafkasource.cli.doctor.finding import FAILED, OK, WARNING, Finding
 from kafkasource.client.cluster import Cluster
+from kafkasource.client.parts.transactions import lacking
 from kafkasource.client.permissions import Permissions
 from kafkasource.errors import AuthorizationFailed, KafkaSourceError, UnknownTopicOrPartition
 from kafkasource.sink.transactions.names import TransactionalIds
 
-_OLD = "the brokers are too old to say"
+_UNSAID = "the brokers do not say"
 
 
 def permission_findings(
@@ -28,6 +29,10 @@ def permission_findings(
     if prefix is None:
         yield _idempotent(permissions)
         return
+    if missing := lacking(cluster.supports):
+        remedy = "write there with deliveryGuarantee=at_least_once"
+        yield Finding(FAILED, "exactly once", f"the brokers do not offer {', '.join(missing)}", remedy)
+        return
     # A query's own id follows the prefix, so only an ACL of the prefix allows all names of the job.
     ids = TransactionalIds(prefix.removesuffix("-"))
     for transactional_id in (ids.driver, ids.task(0)):
@@ -41,7 +46,7 @@ def _cluster(permissions: Permissions) -> Finding:
         operations = permissions.of_cluster()
     except KafkaSourceError as error:
         return Finding(WARNING, "on the cluster", str(error))
-    return Finding(OK, "on the cluster", _OLD if operations is None else f"allowed: {_listed(operations)}")
+    return Finding(OK, "on the cluster", _UNSAID if operations is None else f"allowed: {_listed(operations)}")
 
 
 def _topic(permissions: Permissions, topic: str) -> Finding:
@@ -57,7 +62,7 @@ def _topic(permissions: Permissions, topic: str) -> Finding:
     except KafkaSourceError as error:
         return Finding(FAILED, what, str(error))
     if operations is None:
-        return Finding(OK, what, _OLD)
+        return Finding(OK, what, _UNSAID)
     uses = [f"{verb} allowed" if name in operations else f"{verb} not allowed" for name, verb in _USES]
     shown = f"{', '.join(uses)} (allowed: {_listed(operations)})"
     if operations.isdisjoint(name for name, _ in _USES):
@@ -77,7 +82,7 @@ def _group(permissions: Permissions, group: str, why: str) -> Finding:
     except KafkaSourceError as error:
         return Finding(FAILED, what, str(error))
     if operations is None:
-        return Finding(OK, what, _OLD)
+        return Finding(OK, what, _UNSAID)
     shown = f"allowed: {_listed(operations)}"
     if "read" not in operations:
         return Finding(FAILED, what, shown, _allow("read", what, why))
@@ -93,7 +98,7 @@ def _idempotent(permissions: Permissions) -> Finding:
     if allowed is False:  # no failure: a user of a job that only reads has no such right, and needs none
         shown = "not allowed: the user may write no topic, or (before Kafka 2.8) lacks idempotent_write on the cluster"
         return Finding(OK, what, shown)
-    return Finding(OK, what, _OLD if allowed is None else "allowed: a job that writes may number its batches")
+    return Finding(OK, what, _UNSAID if allowed is None else "allowed: a job that writes may number its batches")
 
 
 def _transactional_id(permissions: Permissions, name: str) -> Finding:
@@ -105,7 +110,7 @@ def _transactional_id(permissions: Permissions, name: str) -> Finding:
     if allowed is False:
         remedy = _allow("write and describe", f"every {what} that begins with the prefix (pattern type prefixed)")
         return Finding(FAILED, what, f"{name}: writing not allowed", remedy)
-    return Finding(OK, what, f"{name}: {_OLD if allowed is None else 'writing allowed'}")
+    return Finding(OK, what, f"{name}: {_UNSAID if allowed is None else 'writing allowed'}")
 
 
 def _allow(operations: str, what: str, why: str = "") -> str:

@@ -139,7 +139,9 @@ class Groups:
         cannot list the partitions: UnsupportedApiVersion.
         """
         wanted = None if partitions is None else [*partitions]
-        if wanted is None and not self._caller.supports(LIST_GROUPS):
+        # Kafka 0.9 lists them in version 1, in which 0.8.2 does not.
+        lists = wanted is not None or self._caller.supports(OFFSET_FETCH, 2) or self._caller.supports(LIST_GROUPS)
+        if not lists:
             raise UnsupportedApiVersion(
                 f"Kafka before 0.9 does not tell of which partitions group {group!r} has offsets: name them"
             )

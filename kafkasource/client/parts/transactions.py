@@ -46,8 +46,12 @@ from kafkasource.protocol.apis import (
     DESCRIBE_PRODUCERS,
     DESCRIBE_TRANSACTIONS,
     END_TXN,
+    FIND_COORDINATOR,
     INIT_PRODUCER_ID,
+    OFFSET_FETCH,
+    PRODUCE,
     TXN_OFFSET_COMMIT,
+    Api,
 )
 from kafkasource.protocol.messages.add_partitions_to_txn import LAST_CLIENT_VERSION
 from kafkasource.protocol.schema import Body, Fields
@@ -62,6 +66,7 @@ __all__ = [
     "ListedTransaction",
     "TransactionVersion",
     "Transactions",
+    "lacking",
 ]
 
 TransactionVersion: TypeAlias = Literal[1, 2]
@@ -69,6 +74,21 @@ TransactionVersion: TypeAlias = Literal[1, 2]
 # The versions of each dialect, both inclusive.
 _END_TXN: dict[int, tuple[int, int]] = {1: (0, 4), 2: (5, 5)}
 _TXN_OFFSET_COMMIT: dict[int, tuple[int, int]] = {1: (0, 4), 2: (5, 5)}
+
+_SINCE_DIALECT_2: dict[int, int] = {PRODUCE.key: 12, TXN_OFFSET_COMMIT.key: 5, END_TXN.key: 5}
+"""API keys, and the versions that dialect 2 needs."""
+
+_NEEDED: dict[Api, int] = {
+    FIND_COORDINATOR: 1,  # of a transactional id
+    INIT_PRODUCER_ID: 0,
+    ADD_PARTITIONS_TO_TXN: 0,
+    ADD_OFFSETS_TO_TXN: 0,
+    PRODUCE: 3,
+    TXN_OFFSET_COMMIT: 0,
+    END_TXN: 0,
+    OFFSET_FETCH: 2,  # all offsets of a group
+}
+"""What a transaction with offsets needs in dialect 1, and the first versions."""
 
 _INIT_NAMES_HOLDER = 3  # from this version of InitProducerId on (KIP-360)
 
@@ -313,6 +333,11 @@ class Transactions:
         return self._leaders.ask(DESCRIBE_PRODUCERS, [*partitions], body, active)
 
 
+def lacking(supports: Callable[[Api, int], bool]) -> list[str]:
+    """The APIs that a transaction with offsets needs and the brokers do not offer. `supports`: as of a `Cluster`."""
+    return [api.name for api, version in _NEEDED.items() if not supports(api, version)]
+
+
 def add_partitions_body(transactional_id: str, producer: ProducerId, partitions: Iterable[TopicPartition]) -> Fields:
     """Of an AddPartitionsToTxn request in the versions for clients (`max_version=LAST_CLIENT_VERSION`)."""
     topics = [{"name": name, "partitions": found} for name, found in indexes_by_topic(partitions).items()]
@@ -341,10 +366,12 @@ def _features_body() -> Fields:
 
 
 def _version_in(answer: Fields) -> TransactionVersion:
-    """The dialect, by the features in an answer to ApiVersions."""
+    """The dialect, by the features in an answer to ApiVersions. Dialect 2 only where its requests are served, too."""
     features = answer["finalized_features"]
     level = max((row["max_version_level"] for row in features if row["name"] == "transaction.version"), default=0)
-    return 2 if level >= 2 else 1
+    served = {row["api_key"]: row["max_version"] for row in answer["api_keys"]}
+    can = all(served.get(key, -1) >= version for key, version in _SINCE_DIALECT_2.items())
+    return 2 if level >= 2 and can else 1
 
 
 def _init_body(transactional_id: str | None, transaction_timeout_ms: int, held_by: ProducerId | None) -> RequestBody:

@@ -9,7 +9,17 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from transaction_fakes import FakeContext, FakeTransactionCluster, read_committed
 
 from kafkasource.errors import OptionError, UnsupportedApiVersion
-from kafkasource.protocol.apis import DESCRIBE_TRANSACTIONS, INIT_PRODUCER_ID
+from kafkasource.protocol.apis import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    DESCRIBE_TRANSACTIONS,
+    END_TXN,
+    FIND_COORDINATOR,
+    INIT_PRODUCER_ID,
+    OFFSET_FETCH,
+    PRODUCE,
+    TXN_OFFSET_COMMIT,
+)
 from kafkasource.sink import task as task_module
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import targets
@@ -165,6 +175,31 @@ def test_brokers_before_transactions_are_refused_before_a_task_runs(monkeypatch)
     spark = Spark(monkeypatch, StreamWriter)
     spark.cluster.unserved = {INIT_PRODUCER_ID, DESCRIBE_TRANSACTIONS}
     with pytest.raises(UnsupportedApiVersion, match=r"'deliveryGuarantee'=exactly_once needs .* Kafka 0\.11"):
+        spark.sent()
+    assert spark.cluster.calls == []
+
+
+@pytest.mark.parametrize(
+    "api",
+    [
+        FIND_COORDINATOR,
+        INIT_PRODUCER_ID,
+        ADD_PARTITIONS_TO_TXN,
+        ADD_OFFSETS_TO_TXN,
+        TXN_OFFSET_COMMIT,
+        END_TXN,
+        OFFSET_FETCH,
+        PRODUCE,
+    ],
+    ids=str,
+)
+def test_a_server_that_lacks_one_of_the_requests_of_a_transaction_is_refused_by_its_name_before_a_task_runs(
+    monkeypatch, api
+):
+    """By KIP-98 these make a transaction with offsets: a commit that lacks one would leave all tasks' rows hanging."""
+    spark = Spark(monkeypatch, StreamWriter)
+    spark.cluster.unserved = {api}
+    with pytest.raises(UnsupportedApiVersion, match=rf"these do not offer {api.name}\. Use at_least_once"):
         spark.sent()
     assert spark.cluster.calls == []
 
