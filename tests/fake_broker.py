@@ -18,6 +18,7 @@ import copy
 import errno
 import selectors
 import socket
+import struct
 import threading
 import uuid
 from collections import defaultdict, deque
@@ -83,7 +84,8 @@ class Flip:
     pos: int
 
 
-CLOSE, SILENCE, WRONG_CORRELATION_ID, TWICE = "close", "silence", "wrong correlation id", "twice"
+CLOSE, RESET, SILENCE = "close", "reset", "silence"
+WRONG_CORRELATION_ID, TWICE = "wrong correlation id", "twice"
 
 
 class Request(NamedTuple):
@@ -121,6 +123,8 @@ class FakeKafka(FakeTransactions):
         self.requests: list[Request] = []
         self.old_news: dict[int, Any] = {}  # node: what it makes of a topic's row, not having heard of news
         self.silent = False  # about APIs that it does not know
+        self.too_new: str | None = None  # what an unknown form of ApiVersions gets; None: its error (KIP-511)
+        self.forms: list[int] = []  # the versions that ApiVersions was asked in
         self.refused: list[tuple[int, int, int]] = []  # node, API key and version of what it does not serve
         self._faults: dict[int, deque[Any]] = defaultdict(deque)
 
@@ -142,9 +146,11 @@ class FakeKafka(FakeTransactions):
 
     # One request in, bytes out; None: and then close.
 
-    def handle(self, node_id: int, frame: bytes) -> list[bytes | None]:
+    def handle(self, node_id: int, frame: bytes) -> list[Any]:
         reader = Reader(frame)
         key, version, correlation_id = reader.int16(), reader.int16(), reader.int32()
+        if key == API_VERSIONS.key:
+            self.forms.append(version)
         client_id = reader.nullable_string()
         api = APIS.get(key)
         low, high = self.versions.get(key, (1, 0))
@@ -152,6 +158,8 @@ class FakeKafka(FakeTransactions):
             if api is not API_VERSIONS or key not in self.versions:
                 self.refused.append((node_id, key, version))
                 return [] if self.silent else [None]
+            if self.too_new is not None:
+                return {CLOSE: [None], RESET: [RESET], SILENCE: []}[self.too_new]
             ranges = {"error_code": 35, "api_keys": self._api_keys(lambda key: key == API_VERSIONS.key)}
             return [encode_response(api, 0, correlation_id, ranges)]
         if api.request.is_flexible(version):
@@ -482,6 +490,8 @@ class FakeTransport:
                 for answer in self.net.kafka_of(self.address).handle(self.node_id, frame):
                     if answer is None:
                         self.ended = True
+                    elif answer == RESET:
+                        self.reset = True
                     else:
                         self.incoming += answer
         return len(data)
@@ -634,7 +644,9 @@ def serve(kafka: FakeKafka, node_id: int = 1, advertise: bool = True) -> Any:
             while data := connection.recv(65536):
                 for frame in frames.feed(data):
                     for answer in kafka.handle(node_id, frame):
-                        if answer is None:
+                        if answer == RESET:  # closed with no time to linger
+                            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                        if answer in (None, RESET):
                             return
                         connection.sendall(answer)
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import select
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.connection.authentication import Authentication
 from kafkasource.client.connection.connection import Connection, Received
+from kafkasource.client.connection.old_releases import FORMS, Step
 from kafkasource.client.metadata import metadata_body
 from kafkasource.client.transport.connector import SocketConnector
 from kafkasource.client.transport.sockets import Address, Transport, reason_of
 from kafkasource.client.transport.tls_transport import TlsTransport
 from kafkasource.errors import AuthenticationFailed, ConnectFailed, KafkaSourceError, SaslExchangeFailed, TlsError
 from kafkasource.protocol.apis import METADATA
+from kafkasource.security.sasl.mechanism import Mechanism
 from kafkasource.security.tls.certificates import Certificate, readable
 
 DNS, TCP, TLS, API_VERSIONS, SASL = "DNS", "TCP", "TLS", "ApiVersions", "SASL"
@@ -62,11 +65,10 @@ def visit(config: ClientConfig, address: Address, timeout_ms: float) -> Visit:
     Without TLS and SASL it stops behind TCP: brokers from before ApiVersions need more than one connection. Raises
     OptionError where a file or a reference of the options cannot be read.
     """
-    found = Visit(str(address), TCP)
     login = config.security.login(config.bootstrap_servers[0][0])
-    authentication = None if login is None else Authentication(login.mechanism(address.name), found.address)
-    _walk(config, address, timeout_ms, found, authentication, secured=config.security.secures)
-    return found
+    if not config.security.secures:
+        return _walk(config, address, timeout_ms, None, None)
+    return _converse(config, address, timeout_ms, None if login is None else lambda: login.mechanism(address.name))
 
 
 def offered_mechanisms(config: ClientConfig, address: Address, timeout_ms: float) -> tuple[str, ...]:
@@ -74,9 +76,23 @@ def offered_mechanisms(config: ClientConfig, address: Address, timeout_ms: float
 
     The client asks for a mechanism that nobody has. Empty, too, where the broker does not answer.
     """
-    found = Visit(str(address), TCP)
-    _walk(config, address, timeout_ms, found, Authentication(_Unknown(), found.address), secured=True)
-    return found.mechanisms
+    return _converse(config, address, timeout_ms, _Unknown).mechanisms
+
+
+def _converse(
+    config: ClientConfig, address: Address, timeout_ms: float, mechanism: Callable[[], Mechanism] | None
+) -> Visit:
+    """The last of the connections that it takes to have an answer to ApiVersions, see `old_releases`."""
+    for version in FORMS:
+        peer = str(address)
+        authentication = None if mechanism is None else Authentication(mechanism(), peer)
+        connection: Connection[object] = Connection(
+            peer, config.client_id, config.receive_message_max_bytes, None, Step(version), authentication
+        )
+        found = _walk(config, address, timeout_ms, connection, authentication)
+        if found.stage != API_VERSIONS or not isinstance(found.error, ConnectFailed):
+            break
+    return found
 
 
 def answers_without_sasl(config: ClientConfig, address: Address, timeout_ms: float) -> bool:
@@ -84,12 +100,17 @@ def answers_without_sasl(config: ClientConfig, address: Address, timeout_ms: flo
 
     One that wants SASL closes the connection on such a request.
     """
+    return any(_answers_metadata(config, address, timeout_ms, Step(version)) for version in FORMS)
+
+
+def _answers_metadata(config: ClientConfig, address: Address, timeout_ms: float, step: Step) -> bool:
     found = Visit(str(address), TCP)
     try:
         line = _Line(SocketConnector(config).open(address), found, timeout_ms)
         try:
             line.connect()
-            connection = Connection[object](str(address), config.client_id, config.receive_message_max_bytes)
+            most_bytes = config.receive_message_max_bytes
+            connection = Connection[object](str(address), config.client_id, most_bytes, None, step)
             line.converse(connection)
             line.ask_metadata(connection)
         finally:
@@ -103,21 +124,19 @@ def _walk(
     config: ClientConfig,
     address: Address,
     timeout_ms: float,
-    found: Visit,
+    connection: Connection[object] | None,
     authentication: Authentication | None,
-    secured: bool,
-) -> None:
+) -> Visit:
+    found = Visit(str(address), TCP)
     try:
         line = _Line(SocketConnector(config).open(address), found, timeout_ms)
     except OSError as error:
         found.error = ConnectFailed(reason_of(error))
-        return
+        return found
     try:
         line.connect()
-        if secured:
-            line.converse(
-                Connection(str(address), config.client_id, config.receive_message_max_bytes, None, None, authentication)
-            )
+        if connection is not None:
+            line.converse(connection)
     except OSError as error:
         found.error = ConnectFailed(reason_of(error))
     except KafkaSourceError as error:
@@ -129,6 +148,7 @@ def _walk(
         if authentication is not None:
             found.mechanisms = authentication.offered
             found.session_lifetime_ms = authentication.session_lifetime_ms
+    return found
 
 
 class _Line:

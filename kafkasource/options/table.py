@@ -823,8 +823,8 @@ OPTIONS: tuple[Option, ...] = (
         OLD_RELEASE,
         "auto",
         BOTH,
-        "The release to assume for a broker that closes the connection when the client asks for its API versions, "
-        "as brokers before 0.10 do. `auto`: the client finds out by further requests. A release saves these "
+        "The release to assume for a broker that closes the connection in whatever form the client asks for its API "
+        "versions, as brokers before 0.10 do. `auto`: the client finds out by further requests. A release saves these "
         "requests.",
     ),
     Option(

@@ -6,7 +6,7 @@ next session, and `ready` is false until the broker has answered. A broker answe
 oldest request in flight owns the next frame; anything else is a `ProtocolError`, after which the connection must be
 closed (nothing is matched by guess).
 
-A broker from before ApiVersions takes more than one connection to be known: see `old_releases`.
+Some brokers take more than one connection to be known: see `old_releases`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from kafkasource.client.connection.authentication import Authentication, SaslStep
 from kafkasource.client.connection.last_metadata import LastMetadata
-from kafkasource.client.connection.old_releases import SILENT, Release, Step
+from kafkasource.client.connection.old_releases import FORMS, SILENT, Release, Step
 from kafkasource.errors import KafkaSourceError, ProtocolError, UnsupportedApiVersion, UnsupportedVersion, error_for
 from kafkasource.protocol.apis import API_VERSIONS, METADATA, SASL_HANDSHAKE, Api
 from kafkasource.protocol.frames import (
@@ -88,6 +88,8 @@ class Connection(Generic[Token]):
         self.blocked: SaslStep | None = None  # what to call in another thread; its result: `proceed`
         self._step = step or Step()
         self.identified = False  # did it answer the step's probe?
+        self.nudged = False  # was it asked whether it drops ApiVersions?
+        self.dropped = False  # has it, in another form than the lowest?
         self.release: Release | None = self._step.known  # of a broker from before ApiVersions
         self._client_id = client_id
         self._frames = FrameReader(max_frame_bytes, buffers)
@@ -132,7 +134,7 @@ class Connection(Generic[Token]):
     # Out.
 
     def negotiate(self, version: int | None = None) -> Parts:
-        """What to send first: which versions does the broker serve? By default in our newest version.
+        """Return what to send first: which versions does the broker serve? By default in the step's version.
 
         Nothing where that is known; where an old release is probed, a request of that release.
         """
@@ -141,7 +143,7 @@ class Connection(Generic[Token]):
         if self._step.probe is not None and version is None:
             api, of, asked = self._step.probe.probe
             return self._request(api, of, asked, token=None, expect_response=True)
-        version = API_VERSIONS.versions[1] if version is None else version
+        version = self._step.version if version is None else version
         body = {"client_software_name": "kafkasource", "client_software_version": software_version()}
         return self._request(API_VERSIONS, version, body, token=None, expect_response=True)
 
@@ -149,6 +151,7 @@ class Connection(Generic[Token]):
         """ApiVersions is not answered yet: what to send now, so that a broker that never will shows itself."""
         if self.ready or (self._step.probe is not None and not self.identified):
             return []
+        self.nudged = True
         api, version, body = SILENT.probe
         return self._request(api, version, body, token=None, expect_response=True)
 
@@ -247,8 +250,11 @@ class Connection(Generic[Token]):
             raise ProtocolError(f"{self._peer} sent {len(frame)} bytes that nobody asked for")
         got = peek_correlation_id(frame)
         if not self.ready and len(self._in_flight) == 2 and got == self._in_flight[1].correlation_id:
-            self._in_flight.popleft()  # dropped by the broker: what was sent behind it is answered
-            self.release = SILENT
+            dropped = self._in_flight.popleft()  # by the broker: what was sent behind it is answered
+            if dropped.version > FORMS[-1]:
+                self.dropped = True
+            else:
+                self.release = SILENT
         sent = self._in_flight[0]
         if got != sent.correlation_id:
             raise ProtocolError(
@@ -271,6 +277,8 @@ class Connection(Generic[Token]):
         """Keep the broker's versions; if it does not serve the one asked in, the request to send instead (KIP-511)."""
         if self.release is not None:
             self._versions = self.release.versions
+            return []
+        if self.dropped:
             return []
         if sent.api is not API_VERSIONS:
             self.identified = True  # whatever it says

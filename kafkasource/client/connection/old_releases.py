@@ -1,23 +1,32 @@
-"""What a broker from before ApiVersions (KIP-35, Kafka 0.10) is: which versions it serves, and how a client finds out.
+"""How a client finds out what a broker serves, where that takes more than one connection.
 
-0.8 closes the connection on an ApiVersions request. So do TLS listeners, proxies and brokers that are being stopped: a
-close alone proves nothing, and the search takes more than one connection (`next_step`). On a new one the client sends a
-request that only brokers from some release on answer, and after the answer ApiVersions. The answer and then a close: it
-is that release. Two answers: it knows ApiVersions after all, and the second answer counts. No answer: the client tries
-the next older release.
+A server that does not know the asked version of ApiVersions should answer in version 0 (KIP-511). Azure Event Hubs
+resets the connection instead. So whatever ends a connection before that answer is followed by a request in the next
+lower form on the next connection (`FORMS`). After a close or a reset the client makes that connection at once. After
+silence the next attempt makes it: a broker that hangs must count as a broker that cannot be reached. The client
+remembers the step that worked by the broker's address, and begins with it the next time (`Step.next_time`).
 
-0.9 says nothing at all (it fails inside, on an index out of bounds, and goes on with the next request). So where an
-answer to ApiVersions takes longer than `NUDGE_MS`, the client sends the request of 0.9 behind it. Answers come in
-order: a slow broker answers ApiVersions first, and nothing is changed; a broker that answers the other one first has
-dropped ApiVersions. (Where a broker wants SASL first, none of this may be sent: it allows nothing but ApiVersions.)
+Brokers from before ApiVersions (KIP-35, Kafka 0.10) come after the lowest form, where the listener wants no SASL. 0.8
+closes the connection. So do TLS listeners, proxies and brokers that are being stopped: a close alone proves nothing
+(`Step.after_end`). On a new connection the client sends a request that only brokers from some release on answer, and
+after the answer ApiVersions. The answer and then a close: it is that release. Two answers: it knows ApiVersions after
+all, and the second answer counts. No answer: the client tries the next older release.
+
+0.9 says nothing at all (it fails inside, on an index out of bounds, and goes on with the next request). So where
+ApiVersions is not answered for a while (`Step.nudge_after_ms`), the client sends the request of 0.9 behind it. Answers
+come in order: a slow broker answers ApiVersions first, and nothing is changed; a broker that answers the other request
+first has dropped ApiVersions. 0.9 drops the lowest form, too. A broker that closes the connection after that request
+may close it because of that request, so the next connection goes without. (Where a broker wants SASL first, none of
+this may be sent: it allows nothing but ApiVersions.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafkasource.protocol.apis import (
+    API_VERSIONS,
     DESCRIBE_GROUPS,
     FETCH,
     FIND_COORDINATOR,
@@ -34,9 +43,15 @@ from kafkasource.protocol.apis import (
     Api,
 )
 from kafkasource.protocol.schema import Fields
+from kafkasource.types import NEVER
 
 AUTO = "auto"
-NUDGE_MS = 200.0
+
+FORMS = (API_VERSIONS.versions[1], 3, 0)
+"""The versions of ApiVersions to ask in. The requests of 2, 1 and 0 differ in nothing but that number."""
+
+_UNANSWERED_MS = 2000.0  # more than a broker of today takes on any line
+_EXPECTED_MS = 200.0  # where the user names an old release
 
 
 @dataclass(frozen=True)
@@ -88,23 +103,62 @@ SILENT = RELEASES["0.9.0"]
 
 @dataclass(frozen=True)
 class Step:
-    """What one connection of the search does. Neither: it asks for ApiVersions."""
+    """One connection of the search. Without `probe` and `known` it asks for ApiVersions at once."""
 
+    version: int = FORMS[0]  # of ApiVersions
     probe: Release | None = None  # is it this one?
     known: Release | None = None  # it is this one
+    silent: bool = False  # the broker dropped ApiVersions before: ask at once whether it does so now
+    nudges: bool = True  # False: it closed the connection on that question
 
+    def nudge_after_ms(self, fallback: str) -> float:
+        """Say how long to wait for ApiVersions before asking whether the broker drops it."""
+        if not self.nudges:
+            return NEVER
+        if self.silent:
+            return 0.0
+        return _UNANSWERED_MS if fallback == AUTO else _EXPECTED_MS
 
-def next_step(step: Step, identified: bool, fallback: str) -> Step | None:
-    """The broker closed the connection of `step` before all was answered; None: there is nothing left to try.
+    def next_time(self, found: Release | None) -> Step:
+        """Return the first step of the next connection, after this step worked and found this.
 
-    `identified`: it answered the step's probe. `fallback` is `kafka.broker.version.fallback`.
-    """
-    if step.known is not None:
-        return None
-    if identified:
-        return Step(known=step.probe)
-    if fallback != AUTO:
-        return Step(known=RELEASES[fallback])
-    order = list(RELEASES.values())
-    rest = order[order.index(step.probe) + 1 :] if step.probe else order
-    return Step(probe=rest[0]) if rest else None
+        The client probes again for an old release, because brokers are upgraded.
+        """
+        if found is None:
+            return Step() if self.probe is not None else replace(self, silent=False)
+        return Step(FORMS[-1], silent=True) if found is SILENT else Step(probe=found)
+
+    def after_drop(self) -> Step:
+        """Return the step after a broker answered what came behind ApiVersions, which was not in the lowest form."""
+        lower = self._lower()
+        assert lower is not None
+        return replace(lower, silent=True)
+
+    def after_silence(self) -> Step:
+        """Return the first step of the next attempt: the broker did not answer this step in time."""
+        lower = self._lower() if self.probe is None else None
+        return Step() if lower is None else replace(lower, nudges=True)
+
+    def _lower(self) -> Step | None:
+        return next((replace(self, version=version) for version in FORMS if version < self.version), None)
+
+    def after_end(self, identified: bool, nudged: bool, fallback: str, sasl: bool) -> Step | None:
+        """Return the step after a broker ended the connection too early; None: there is nothing left to try.
+
+        `identified`: it answered the step's probe. `nudged`: it was asked whether it drops ApiVersions. `fallback` is
+        `kafka.broker.version.fallback`.
+        """
+        if self.known is not None:
+            return None
+        if identified:
+            return Step(known=self.probe)
+        if nudged:
+            return replace(self, silent=False, nudges=False)
+        lower = self._lower() if self.probe is None else None
+        if lower is not None or sasl:
+            return lower
+        if fallback != AUTO:
+            return Step(known=RELEASES[fallback])
+        order = list(RELEASES.values())
+        rest = order[order.index(self.probe) + 1 :] if self.probe else order
+        return Step(probe=rest[0]) if rest else None

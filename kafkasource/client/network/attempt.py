@@ -17,10 +17,14 @@ class Attempt:
     """Which addresses of the host are left, and why the ones before failed. Kept while its connection is in use."""
 
     host: str  # "host:port"
+    first_step: Step = field(default_factory=Step)
     addresses: list[Address] = field(default_factory=list)  # still to try
     address: Address | None = None  # the one that is tried, or in use
-    step: Step = field(default_factory=Step)  # of finding out what the broker at this address serves
+    step: Step = field(init=False)  # of finding out what the broker at this address serves
     reasons: list[str] = field(default_factory=list)  # why addresses failed, or the name
+
+    def __post_init__(self) -> None:
+        self.step = self.first_step
 
     def next_address(self) -> Address:
         self.address = self.addresses.pop(0)
@@ -36,7 +40,7 @@ class Attempt:
         """The address that was tried, or the name, did not work out; what that means for the attempt."""
         text = str(self.address or self.host)
         self.reasons.append(reason if text == self.host else f"{text}: {reason}")
-        self.step = Step()
+        self.step = self.first_step
         return Event.ADDRESS_FAILED if self.addresses else Event.ATTEMPT_FAILED
 
     def error(self, broker: str, advertised: bool) -> ConnectFailed:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from kafkasource.client.connection.authentication import Authentication
 from kafkasource.client.connection.connection import Connection, Parts
-from kafkasource.client.connection.old_releases import NUDGE_MS, SILENT, next_step
+from kafkasource.client.connection.old_releases import Step
 from kafkasource.client.network.attempt import Attempt
 from kafkasource.client.network.background import BackgroundCall
 from kafkasource.client.network.pending import Pending, Shared, address_of
@@ -47,6 +47,7 @@ _NOT_IN_TIME = {
     State.AUTHENTICATING: "SASL was not done",
     State.REAUTHENTICATING: "SASL was not done again",
 }
+_BEFORE_VERSIONS = {State.PROBING, State.NEGOTIATING}
 _HOLD_MS = 50.0  # a login takes some milliseconds, a refusal 300
 _FINAL = (TlsError, AuthenticationFailed, OptionError)  # what would happen again at each address, and at each attempt
 
@@ -64,7 +65,6 @@ class Opening:
         self.hold_until_ms = 0.0  # no attempt begins before: another connection tries the password
         self._credentials: SaslConfig | None = None  # that the broker is asked with; read once for an attempt
         self._accepted: SaslConfig | None = None  # with which the present session began
-        self._nudge_after_ms = NUDGE_MS  # once the broker was found to be silent: at once
         self.nudge_at_ms = NEVER
 
     @property
@@ -109,7 +109,8 @@ class Opening:
 
     def resolve(self, now: float, patience_ms: float) -> Happened | None:
         """Begin an attempt."""
-        self.attempt = Attempt(address_of(self._host, self._port))
+        address = address_of(self._host, self._port)
+        self.attempt = Attempt(address, self._shared.first_steps.get(address, Step()))
         connector = self._shared.connector
         if connector.resolve_blocks and not is_address(self._host):
             self.deadline_ms = now + patience_ms
@@ -187,14 +188,17 @@ class Opening:
     def negotiate(self, stream: Stream, now: float) -> None:
         """Send the first request."""
         stream.put(stream.connection.negotiate())
-        if not self._shared.config.security.secures:
-            self.nudge_at_ms = now + self._nudge_after_ms
+        if self._shared.login is None:
+            self.nudge_at_ms = now + self.attempt.step.nudge_after_ms(self._shared.config.broker_version_fallback)
 
     def understood(self, stream: Stream, state: State) -> Happened | None:
         """What the conversation has come to; None: the link's state says that already."""
         connection = stream.connection
         if state is State.PROBING and connection.identified:
             return Event.IDENTIFIED, None
+        if connection.dropped and state is State.NEGOTIATING:
+            self.attempt.again(self.attempt.step.after_drop())
+            return Event.UNANSWERED, None
         if connection.authenticating and state is State.NEGOTIATING:
             return Event.VERSIONS_KNOWN_TO_LOG_IN, None
         if connection.ready and state is State.NEGOTIATING:
@@ -234,8 +238,9 @@ class Opening:
         return stream.connection.proceed(login.result())
 
     def done(self, stream: Stream) -> None:
-        """The connection may be used: wait for nothing, and remember how silent the broker was."""
+        """The connection may be used: wait for nothing, and remember how the broker was found to be what it is."""
         self.stop()
+        self._shared.first_steps[self.attempt.host] = self.attempt.step.next_time(stream.connection.release)
         if self._shared.login is not None:
             self._shared.identity = identity_of(stream.connection.user)
         else:
@@ -243,11 +248,12 @@ class Opening:
         if self._credentials is not None:
             process_refusals.get().accepted(self._credentials, self._servers)
             self._accepted, self._credentials = self._credentials, None
-        self._nudge_after_ms = 0.0 if stream.connection.release is SILENT else NUDGE_MS
 
     # What went wrong.
 
     def late(self, state: State) -> Happened:
+        if state in _BEFORE_VERSIONS:
+            self._shared.first_steps[self.attempt.host] = self.attempt.step.after_silence()
         return self.failed(state, f"{self.missing(state)} in time (socket.connection.setup.timeout.ms)")
 
     def missing(self, state: State) -> str:
@@ -281,8 +287,8 @@ class Opening:
         return event, ConnectFailed("; ".join(self.attempt.reasons))
 
     def ended(self, stream: Stream, state: State, reason: str, error: OSError | TlsError) -> Happened:
-        """The broker closed before the connection could be used: it refuses, or it is from before ApiVersions."""
-        config, connection = self._shared.config, stream.connection
+        """The broker closed before the connection could be used: it refuses, or it does not know what it was asked."""
+        connection = stream.connection
         if isinstance(error, TlsError):  # TLS 1.3: the broker checks the client's certificate after the handshake
             return self.failed(state, reason, error)
         if connection.pending_bytes:
@@ -290,11 +296,15 @@ class Opening:
         refusal = connection.refusal_by_close()
         if refusal is not None:
             return self.failed(state, reason, refusal)
-        if config.security.secures:  # probes for brokers from before ApiVersions are for PLAINTEXT listeners
+        if state not in _BEFORE_VERSIONS:
             return self.failed(state, f"{reason} ({_NOT_IN_TIME[state]})")
-        step = next_step(self.attempt.step, connection.identified, config.broker_version_fallback)
+        sasl, fallback = self._shared.login is not None, self._shared.config.broker_version_fallback
+        step = self.attempt.step.after_end(connection.identified, connection.nudged, fallback, sasl)
         if step is not None:
             self.attempt.again(step)
             return Event.UNANSWERED, None
-        hint = "no answer to ApiVersions, nor as Kafka 0.9 or 0.8.2: a TLS listener, or not Kafka?"
+        self._shared.first_steps.pop(self.attempt.host, None)
+        hint = _NOT_IN_TIME[state] if sasl else f"{_NOT_IN_TIME[state]}, nor as Kafka 0.9 or 0.8.2"
+        if not self._shared.config.security.encrypts:
+            hint += ": a TLS listener, or not Kafka?"
         return self.failed(state, f"{reason} ({hint})")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.connection.connection import RequestBody
 from kafkasource.client.connection.last_metadata import LastMetadata
+from kafkasource.client.connection.old_releases import Step
 from kafkasource.client.metadata import Metadata
 from kafkasource.client.network.poller import Poller
 from kafkasource.client.transport.sockets import Connector
@@ -89,6 +90,7 @@ class Shared:
     poller: Poller
     last_metadata: LastMetadata = field(default_factory=LastMetadata)
     login: Login | None = None  # where listeners want SASL
+    first_steps: dict[str, Step] = field(default_factory=dict)  # of finding out what a broker serves, by "host:port"
     identity: str = ""  # who the client is to the broker that it connected to last, for errors; see `identity_of`
     bootstrap_errors: dict[str, KafkaSourceError] = field(default_factory=dict)  # by "host:port", the last of each
     completed: list[Pending] = field(default_factory=list)  # for `poll` to return

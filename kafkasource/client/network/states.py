@@ -24,8 +24,8 @@ With SASL it authenticates between NEGOTIATING and READY, and again before the b
     BACKING_OFF ◀── REFUSED, or LOST, which can happen while DRAINING, too ─────┘
 
 An attempt to connect tries all addresses of the broker's host, one after the other. A broker that closes the connection
-without an answer to ApiVersions may be one from before Kafka 0.10: the client connects to the same address again, to
-probe for these (`old_releases`).
+without an answer to ApiVersions may not know the form in which it was asked, or may be one from before Kafka 0.10: the
+client connects to the same address again, asks in a lower form, and at last probes for these (`old_releases`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Event(Enum):
     VERSIONS_KNOWN = "versions known"  # and the listener wants no SASL
     VERSIONS_KNOWN_TO_LOG_IN = "versions known to log in"  # it wants SASL
     LOGGED_IN = "logged in"  # the broker knows the client
-    UNANSWERED = "unanswered"  # closed without an answer to what was sent, and there is a step left to try there
+    UNANSWERED = "unanswered"  # closed, or dropped, what was sent first, and there is a step left to try there
     ADDRESS_FAILED = "address failed"  # refused, closed, garbage or too late, and there is another address
     ATTEMPT_FAILED = "attempt failed"  # the same, and there is none
     # The connection that was ready.

@@ -78,11 +78,11 @@ def test_what_an_old_broker_lacks_is_refused_by_name(net):
     assert "serves Fetch in versions 0 to 1" in str(pending.error)
 
 
-@pytest.mark.parametrize("closes", [1, 2])
+@pytest.mark.parametrize("closes", [1, 2, 3, 4])
 def test_a_new_broker_that_closed_the_connection_is_not_taken_for_an_old_one(net, closes):
-    """As one that restarts does, or a proxy before it: at the first or also at the second connection."""
-    net.kafka.fault(API_VERSIONS, CLOSE)
-    if closes == 2:
+    """As one that restarts does, or a proxy before it: at the first or also at the next connections."""
+    net.kafka.fault(API_VERSIONS, *[CLOSE] * min(closes, 3))
+    if closes == 4:
         net.kafka.fault(DESCRIBE_GROUPS, CLOSE)
     client = net.client()
     assert asked(client).error is None
@@ -105,7 +105,7 @@ def test_a_release_that_was_named_is_taken_without_probing(net):
     client = net.client(broker_version_fallback="0.8.2")
     assert asked(client).error is None
     assert [request.api for request in net.kafka.requests if request.api is not METADATA] == [LIST_OFFSETS]
-    assert len(net.opened) == 2  # one for ApiVersions, which it closed
+    assert len(net.opened) == 4  # one for each form of ApiVersions, which it closed
 
 
 def test_a_new_broker_stays_one_whatever_the_fallback(net):
@@ -119,7 +119,7 @@ def test_who_answers_nothing_is_not_an_old_broker_but_an_error_that_says_so(net)
     pending = asked(net.client())
     assert isinstance(pending.error, ConnectFailed)
     assert "nor as Kafka 0.9 or 0.8.2: a TLS listener, or not Kafka?" in str(pending.error)
-    assert len(net.opened) == 3
+    assert len(net.opened) == 5
 
 
 def test_an_address_where_nobody_answers_is_followed_by_the_next_one_of_the_host(net):
@@ -127,7 +127,7 @@ def test_an_address_where_nobody_answers_is_followed_by_the_next_one_of_the_host
     deaf.versions = {}
     net.hosts["bootstrap"], net.others["10.0.0.1"] = ["10.0.0.1", "10.0.0.2"], deaf
     assert asked(net.client()).error is None
-    assert [ip for _, ip in net.opened] == ["10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.2"]
+    assert [ip for _, ip in net.opened] == [*["10.0.0.1"] * 5, "10.0.0.2"]
 
 
 def test_a_broker_that_hangs_is_not_taken_for_an_old_one(net):
@@ -137,22 +137,24 @@ def test_a_broker_that_hangs_is_not_taken_for_an_old_one(net):
     assert "no answer to ApiVersions in time" in str(pending.error)
 
 
-def test_a_broker_that_says_nothing_to_api_versions_is_known_within_a_moment_and_then_at_once(net):
+@pytest.mark.parametrize(("fallback", "seconds"), [("auto", 2), ("0.9.0", 0.2)])
+def test_a_broker_that_says_nothing_to_api_versions_is_known_within_moments_and_then_at_once(net, fallback, seconds):
     """Kafka 0.9 fails inside and keeps the connection open."""
     net.kafka.become("0.9.0")
-    client = net.client()
+    client = net.client(broker_version_fallback=fallback)
     before = net.now
     assert asked(client).error is None
-    assert net.now - before == pytest.approx(0.2)
+    assert net.now - before == pytest.approx(seconds)
+    assert len(net.opened) == 3  # one for each form: it drops the lowest, too
     client.disconnect(-1, "a test")
     before = net.now
     assert asked(client).error is None
     assert net.now == before
-    assert len(net.opened) == 2
+    assert len(net.opened) == 4
 
 
 def test_a_silent_broker_that_once_closed_the_connection_is_known_as_soon(net):
-    """It restarts at the first connection; at the second it answers the probe, and ApiVersions not."""
+    """It restarts at the first connection; at the next ones it does not answer ApiVersions."""
     net.kafka.become("0.9.0")
     handle = net.kafka.handle
 
@@ -163,8 +165,19 @@ def test_a_silent_broker_that_once_closed_the_connection_is_known_as_soon(net):
     net.kafka.handle = restarting
     before = net.now
     assert asked(net.client()).error is None
-    assert net.now - before == pytest.approx(0.2)
-    assert len(net.opened) == 2
+    assert net.now - before == pytest.approx(2)
+    assert len(net.opened) == 3
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_an_old_broker_is_known_at_its_second_connection_by_one_question(net, release):
+    net.kafka.become(release)
+    client = net.client()
+    assert asked(client).error is None
+    client.disconnect(-1, "a test")
+    before = len(net.opened), net.now
+    assert asked(client).error is None
+    assert (len(net.opened) - before[0], net.now) == ({"0.8.2": 2, "0.9.0": 1}[release], before[1])
 
 
 def test_a_slow_broker_answers_in_order_and_is_spoken_to_as_what_it_is(net):

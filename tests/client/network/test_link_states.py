@@ -6,6 +6,7 @@ import pytest
 from fake_broker import FakeKafka, FakeNet
 from link_events import watch_links
 
+from kafkasource.client.connection.old_releases import FORMS
 from kafkasource.client.network import opening
 from kafkasource.client.network.states import TRANSITIONS, Event, State
 from kafkasource.client.transport.resolver import Resolution
@@ -25,7 +26,7 @@ ASK = {"topics": [], "allow_auto_topic_creation": False}
 LIST = {"isolation_level": 0, "topics": []}
 NEVER = 10_000_000
 GARBAGE = b"\xff" * 64
-BACKOFF_S, SETUP_S, NUDGE_S, IDLE_S, SESSION_S = 0.1, 10, 0.2, 60, 20
+BACKOFF_S, SETUP_S, NUDGE_S, IDLE_S, SESSION_S = 0.1, 10, 2, 60, 20
 ONE, TWO = "10.0.0.1", "10.0.0.2"  # where broker 1 has two addresses
 
 
@@ -145,23 +146,24 @@ class World:
         self.net.fates.update(dict.fromkeys(["broker-1", ONE, TWO], "unreachable"))
         self.until(State.CONNECTING)
 
-    def closed_once(self):
-        """The broker closed the first connection without an answer; the second one is being made."""
+    def closed(self):
+        """The broker closed a connection for each form of ApiVersions; the next one is being made."""
 
-        def first_closes(node_id, frame):
+        def closes(node_id, frame):
             assert node_id == 1
-            self.net.fates["broker-1"], self.net.kafka.handle = "unreachable", self.handle
+            if len(self.opened()) == len(FORMS):
+                self.net.fates["broker-1"], self.net.kafka.handle = "unreachable", self.handle
             return [None]
 
-        self.net.kafka.handle = first_closes
-        while len(self.opened()) < 2:
+        self.net.kafka.handle = closes
+        while len(self.opened()) <= len(FORMS):
             self.client.poll(0)
 
     def connect(self):
         self.transport.fate = "works"
 
     def probing(self):
-        self.script = ["close", "hold"]
+        self.script = [*["close"] * len(FORMS), "hold"]
         self.until(State.PROBING)
 
     def negotiating(self):
@@ -363,7 +365,7 @@ def _(world):
     assert world.asked() == [(API_VERSIONS.key, API_VERSIONS.versions[1])]
 
 
-@cell(State.CONNECTING, Event.CONNECTED_TO_PROBE, arrive=World.closed_once)
+@cell(State.CONNECTING, Event.CONNECTED_TO_PROBE, arrive=World.closed)
 def _(world):
     world.script = ["hold"]
     world.connect()
@@ -372,7 +374,7 @@ def _(world):
     assert world.asked() == [(DESCRIBE_GROUPS.key, 0)]
 
 
-@cell(State.CONNECTING, Event.CONNECTED_TO_KNOWN, arrive=World.closed_once, broker_version_fallback="0.8.2")
+@cell(State.CONNECTING, Event.CONNECTED_TO_KNOWN, arrive=World.closed, broker_version_fallback="0.8.2")
 def _(world):
     world.script = ["hold"]
     world.connect()
@@ -516,8 +518,8 @@ def _(world):
     assert first.closed
     assert world.opened() == ["broker-1", "broker-1"]
     assert not world.request.done
-    world.until(State.PROBING)
-    assert world.asked()[-1] == (DESCRIBE_GROUPS.key, 0)
+    world.until(State.NEGOTIATING)
+    assert world.asked()[-1] == (API_VERSIONS.key, 3)
 
 
 @cell(State.NEGOTIATING, Event.ATTEMPT_FAILED)

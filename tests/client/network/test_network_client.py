@@ -222,7 +222,7 @@ def test_an_advertised_address_that_cannot_be_reached_names_advertised_listeners
 
 def test_a_broker_that_closes_without_a_byte_gets_the_likely_reasons(net):
     client = ready(net)
-    net.kafka.fault(API_VERSIONS, CLOSE)
+    net.kafka.fault(API_VERSIONS, CLOSE, CLOSE, CLOSE)
     net.kafka.fault(DESCRIBE_GROUPS, CLOSE)
     net.kafka.fault(OFFSET_FETCH, CLOSE)
     pending = client.send(2, LIST_OFFSETS, LIST)
