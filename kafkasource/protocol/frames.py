@@ -67,22 +67,39 @@ def decode_head(api: Api, version: int, frame: Buffer, before: str) -> tuple[Bod
     return api.response.read_head(version, reader, before), reader.take(reader.remaining)
 
 
-def decode_response(api: Api, version: int, frame: Buffer) -> Body:
-    """The body of a response, whose frame is given without its length.
+def decode_response(
+    api: Api, version: int, frame: Buffer, surplus: Callable[[Api, int, int], None] | None = None
+) -> Body:
+    """Decode the body of a response, whose frame is given without its length.
+
+    `surplus` is called with the API, the version and the number of bytes behind the body, where there are any. Without
+    it they are a `ProtocolError`.
 
     A broker that does not speak the asked version of ApiVersions answers with error UNSUPPORTED_VERSION in version 0,
-    its own range of versions within (KIP-511): such a body is decoded as version 0.
+    its own range of versions within (KIP-511): such a body is decoded as version 0. Some servers answer in another
+    version. Each version begins with the code, so the body is the code alone then.
     """
     reader = Reader(frame)
     reader.int32()
     if api is API_VERSIONS:
-        pos = reader.pos
-        if version > 0 and reader.int16() == UnsupportedVersion.CODE:
-            version = 0
+        pos, code = reader.pos, reader.int16()
         reader.pos = pos
+        if code:
+            return _refusal(version, code, reader)
     elif api.response.is_flexible(version):
         reader.skip_tagged_fields()
-    return api.response.read(version, reader)
+    body = api.response.read(version, reader, exact=surplus is None)
+    if surplus is not None and reader.remaining:
+        surplus(api, version, reader.remaining)
+    return body
+
+
+def _refusal(version: int, code: int, reader: Reader) -> Body:
+    """An answer to ApiVersions that holds an error."""
+    try:
+        return API_VERSIONS.response.read(0 if code == UnsupportedVersion.CODE else version, reader)
+    except ProtocolError:
+        return {"error_code": code, "api_keys": []}
 
 
 def encode_response(api: Api, version: int, correlation_id: int, body: Fields) -> bytes:

@@ -62,12 +62,13 @@ class Message:
         except ProtocolError as error:
             raise ProtocolError(f"{self.name} v{version}: {error}") from None
 
-    def read(self, version: int, reader: Reader) -> Body:
-        """The body that is all the reader has left."""
+    def read(self, version: int, reader: Reader, exact: bool = True) -> Body:
+        """The body that the reader stands at; `exact`: it must be all that the reader has left."""
         reader.memory_limit = max(reader.memory_limit, self.memory_factor * reader.remaining)
         try:
             body: Body = self._codec(version).read(reader)
-            reader.finish()
+            if exact:
+                reader.finish()
         except ProtocolError as error:
             raise type(error)(f"{self.name} v{version}: {error}") from None
         return body

@@ -88,6 +88,7 @@ class Connection(Generic[Token]):
         self.blocked: SaslStep | None = None  # what to call in another thread; its result: `proceed`
         self._step = step or Step()
         self.identified = False  # did it answer the step's probe?
+        self.surplus = ""  # the first answer on this connection that had bytes behind it
         self.nudged = False  # was it asked whether it drops ApiVersions?
         self.dropped = False  # has it, in another form than the lowest?
         self.release: Release | None = self._step.known  # of a broker from before ApiVersions
@@ -270,8 +271,12 @@ class Connection(Generic[Token]):
 
     def _decoded(self, sent: _InFlight[Token], frame: memoryview) -> Body:
         if sent.api is METADATA:
-            return self._last_metadata.decode(sent.version, frame)
-        return decode_response(sent.api, sent.version, frame)
+            return self._last_metadata.decode(sent.version, frame, self._surplus)
+        return decode_response(sent.api, sent.version, frame, self._surplus)
+
+    def _surplus(self, api: Api, version: int, size: int) -> None:
+        """Take note of bytes behind an answer. Java's client and librdkafka do not look at them."""
+        self.surplus = self.surplus or f"{size} bytes behind its {api.name} response v{version}"
 
     def _negotiated(self, sent: _InFlight[Token], body: Body) -> Parts:
         """Keep the broker's versions; if it does not serve the one asked in, the request to send instead (KIP-511)."""

@@ -9,7 +9,9 @@ throttle_time_ms, and controller_id, for which a broker with KRaft names any bro
 
 from __future__ import annotations
 
-from kafkasource.protocol.apis import METADATA
+from collections.abc import Callable
+
+from kafkasource.protocol.apis import METADATA, Api
 from kafkasource.protocol.frames import decode_head, decode_response
 from kafkasource.protocol.primitives import Buffer
 from kafkasource.protocol.schema import Body
@@ -21,12 +23,15 @@ class LastMetadata:
     def __init__(self) -> None:
         self._last: tuple[int, bytes, Body] | None = None  # version, the bytes from the topics on, the body
 
-    def decode(self, version: int, frame: Buffer) -> Body:
-        """The body of a response. Its topics are the very list of the last one's where they are the same."""
+    def decode(self, version: int, frame: Buffer, surplus: Callable[[Api, int, int], None] | None = None) -> Body:
+        """Decode a response. Its topics are the very list of the last one's where they are the same.
+
+        `surplus`: see `decode_response`.
+        """
         head, rest = decode_head(METADATA, version, frame, "topics")
         topics, last = bytes(rest), self._last
         if last is not None and last[:2] == (version, topics):
             return {**last[2], **head}
-        body = decode_response(METADATA, version, frame)
+        body = decode_response(METADATA, version, frame, surplus)
         self._last = version, topics, body
         return body

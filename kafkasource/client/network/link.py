@@ -373,6 +373,7 @@ class Link:
             if received is None:
                 return
             self._last_used_ms, self._receiving = now, True
+            self._warn_of_surplus(stream.connection.surplus)
             for response in received.responses:
                 self._requests.answered(response, stream, now, self.name)
                 self.round_trip_ms = min(self.round_trip_ms, response.token.took_ms)
@@ -384,6 +385,11 @@ class Link:
             self._drain(now)
             if stream.emptied or self.stream is not stream:
                 return
+
+    def _warn_of_surplus(self, surplus: str) -> None:
+        if surplus and self.address not in self._shared.with_surplus:
+            self._shared.with_surplus.add(self.address)
+            log.warning("%s sent %s: the client ignores them from now on, as other clients do", self.name, surplus)
 
     def _broken(self, stream: Stream, error: KafkaSourceError, now: float) -> None:
         """The broker's bytes make no sense, or it refuses the client."""

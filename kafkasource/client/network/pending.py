@@ -91,6 +91,7 @@ class Shared:
     last_metadata: LastMetadata = field(default_factory=LastMetadata)
     login: Login | None = None  # where listeners want SASL
     first_steps: dict[str, Step] = field(default_factory=dict)  # of finding out what a broker serves, by "host:port"
+    with_surplus: set[str] = field(default_factory=set)  # the brokers that send more than their answers, by "host:port"
     identity: str = ""  # who the client is to the broker that it connected to last, for errors; see `identity_of`
     bootstrap_errors: dict[str, KafkaSourceError] = field(default_factory=dict)  # by "host:port", the last of each
     completed: list[Pending] = field(default_factory=list)  # for `poll` to return

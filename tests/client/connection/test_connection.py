@@ -64,6 +64,29 @@ def test_a_broker_that_knows_only_older_api_versions_is_asked_again_in_version_0
     assert talk.connection.version_of(METADATA) == METADATA.versions[1]
 
 
+@pytest.mark.parametrize("rest", ["0100120000000400000000", "", "ff" * 9], ids=["as v4", "only the code", "nonsense"])
+def test_of_an_error_answer_to_api_versions_only_the_code_is_needed(rest):
+    """librdkafka's mock cluster answers in the form that was asked."""
+    talk = Talk()
+    (correlation_id,) = {peek_correlation_id(b"".join(talk.connection.negotiate())[8:])}
+    frame = correlation_id.to_bytes(4, "big") + bytes.fromhex("0023" + rest)
+    received = talk.connection.receive(len(frame).to_bytes(4, "big") + frame)
+    assert received.error is None
+    talk.goes_on(received.reply)
+    assert [request.version for request in talk.kafka.requests] == [0]
+    assert talk.connection.ready
+
+
+def test_bytes_behind_an_answer_are_noted_and_change_nothing():
+    talk = Talk().negotiate()
+    for more in (b"", b"\0", b"\0\0"):
+        assert talk.connection.surplus == ("" if len(more) < 2 else "1 bytes behind its Metadata response v13")
+        (answer,) = talk.answers(talk.connection.send(METADATA, ASK, "token"))
+        received = talk.connection.receive((len(answer) - 4 + len(more)).to_bytes(4, "big") + answer[4:] + more)
+        assert received.error is None
+        assert received.responses[0].body["cluster_id"] == "fake-cluster"
+
+
 @pytest.mark.parametrize(
     ("served", "at_most", "expected"),
     [((0, 4), None, 4), ((4, 99), None, 18), ((4, 16), None, 16), ((4, 18), 12, 12), ((2, 2), None, 2)],

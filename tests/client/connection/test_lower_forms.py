@@ -82,7 +82,7 @@ def test_what_ends_a_connection_before_the_answer_is_followed_by_the_next_lower_
     failed = known_at_last(client)
     assert net.kafka.forms == forms
     assert len(net.opened) == len(forms)
-    # With SASL nothing else may be asked, so that only time tells silence: it is the end of an attempt.
+    # Only time tells silence where nothing else may be asked, as with SASL: it is the end of an attempt.
     in_time = end in (CLOSE, RESET) or (end == SILENCE and "SASL" not in protocol)
     assert failed == (0 if in_time else len(forms) - 1)
     assert net.now - start < (2.1 if in_time else (SETUP_S + 1) * failed)
@@ -109,7 +109,7 @@ def test_another_address_is_asked_in_the_newest_form(net):
 
 
 def test_a_server_that_was_upgraded_or_replaced_is_found_again(net):
-    """What is remembered is a beginning: where it does not work any more, the search goes on from it, then anew."""
+    """The search begins with what is remembered, goes on from there, and begins again after its last step."""
     net.kafka.versions[API_VERSIONS.key], net.kafka.too_new = (0, 3), RESET
     client = client_of(net, "SASL_PLAINTEXT")
     assert asked(client) is None
@@ -141,7 +141,7 @@ def test_a_named_old_release_is_taken_only_where_no_form_is_answered(net, fallba
 
 
 def far(net, delay_s):
-    """Each answer comes so much later."""
+    """Each answer comes this much later."""
     handle = net.kafka.handle
 
     def slow(node_id, frame):
