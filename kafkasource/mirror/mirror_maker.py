@@ -184,12 +184,14 @@ class _Reading:
 
     def _keeps_order(self, pair: tuple[str, str], of_target: Mapping[str, str]) -> bool:
         """Does the target's producer keep the order when it sends batches again? The map of offsets needs that."""
-        acks, idempotence = (of_target.get(f"kafka.{key}", "") for key in ("acks", "enable.idempotence"))
-        if acks in ("", "all", "-1") and idempotence.strip().lower() != "false":
+        acks, idempotence, retries = (
+            of_target.get(f"kafka.{key}", "").strip().lower() for key in ("acks", "enable.idempotence", "retries")
+        )
+        if acks in ("", "all", "-1") and idempotence != "false" and retries != "0":
             return True
         self._warnings.append(
             f"{pair[0]}->{pair[1]}: no map of offsets is kept, as the producer of {pair[1]} has no idempotence "
-            "(acks or enable.idempotence): with retries the map would be wrong"
+            "(acks, enable.idempotence or retries): the map would be wrong"
         )
         return False
 

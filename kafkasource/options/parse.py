@@ -11,12 +11,14 @@ from kafkasource.errors import OptionError
 from kafkasource.options.option import Option, Refused, Role
 from kafkasource.options.security import security_of, vendors_idle_time
 from kafkasource.options.table import BY_KEY, BY_NAME, OPTIONS, REFUSED, SPARKS_OWN
-from kafkasource.options.types import REGISTERED_FORMATS, SCHEMA_FORMATS, SECRET
+from kafkasource.options.types import MAX_INT32, REGISTERED_FORMATS, SCHEMA_FORMATS, SECRET
 from kafkasource.secrets import Secret
 from kafkasource.spelling import nearest
 from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
 
 log = logging.getLogger("kafkasource.options")
+
+_DELIVERY = "kafka.delivery.timeout.ms"
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,9 @@ def parse(
     for name, text in vendors_idle_time(values).items():
         if name not in given:
             values[name] = BY_NAME[name].parse(text)
+    if role == "sink" and _DELIVERY not in given:
+        waits_for_ever = of_cluster and values["onSlowCluster"] == "block"  # see `sink.clusters.targets`
+        _raise_delivery_timeout(values, no_warning if waits_for_ever else warn)
     sparks_own = {key.lower(): str(text) for key, text in written.items() if key.lower() in SPARKS_OWN}
     options = Options(values, frozenset(given), sparks_own)
     _check(options, role, of_cluster)
@@ -96,6 +101,22 @@ def parse(
         for text in without_effect(options, role).values():
             warn(text)
     return options.with_columns(_row_columns(options)) if role == "source" else options
+
+
+def _raise_delivery_timeout(values: dict[str, Any], warn: Callable[[str], None]) -> None:
+    """Raise the default to the shortest time that makes sense beside the other options, as Java's producer does."""
+    default, shortest = values[_DELIVERY], _shortest_delivery_ms(values)
+    if default < shortest:
+        values[_DELIVERY] = shortest
+        warn(
+            f"option {_DELIVERY!r} is {shortest} instead of its default {default}: it must be at least "
+            "'kafka.linger.ms' + 'kafka.request.timeout.ms'"
+        )
+
+
+def _shortest_delivery_ms(values: Mapping[str, Any]) -> int:
+    shortest: int = values["kafka.linger.ms"] + values["kafka.request.timeout.ms"]
+    return min(shortest, MAX_INT32)
 
 
 def _row_columns(options: Options) -> tuple[str, ...]:
@@ -298,11 +319,11 @@ def _check_sink(options: Options) -> None:
             "option 'badRecords'=topic:NAME cannot be combined with 'atomicBatch': several tasks would write dead "
             "letters to one partition, where only one may write. Leave out one of the two"
         )
-    shortest = options["kafka.linger.ms"] + options["kafka.request.timeout.ms"]
-    if options["kafka.delivery.timeout.ms"] < shortest:
+    shortest = _shortest_delivery_ms(options)
+    if options[_DELIVERY] < shortest:
         raise OptionError(
-            f"option 'kafka.delivery.timeout.ms' ({options['kafka.delivery.timeout.ms']}) must be at least "
-            f"'kafka.linger.ms' + 'kafka.request.timeout.ms' ({shortest})"
+            f"option {_DELIVERY!r} ({options[_DELIVERY]}) must be at least 'kafka.linger.ms' + "
+            f"'kafka.request.timeout.ms' ({shortest})"
         )
     if options["kafka.batch.size"] > options["kafka.buffer.memory"]:
         raise OptionError(

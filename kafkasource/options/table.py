@@ -49,9 +49,10 @@ from kafkasource.types import IsolationLevel
 _CLUSTERS = Other("clusters")
 _EXACTLY_ONCE = Other("deliveryGuarantee", ("exactly_once",))
 _COPIED = "packed records are copied as the bytes that they are"
+_NO_RETRIES = "Kafka's producer is not idempotent without retries"
+_NO_MAP = "In a mirror's file, offset_map = false leaves out the map of a flow"
 _MAP_ORDER = (
-    "without idempotence a batch that is sent again can land behind later ones, and the map would be wrong. In a "
-    "mirror's file, offset_map = false leaves out the map of a flow"
+    f"without idempotence a batch that is sent again can land behind later ones, and the map would be wrong. {_NO_MAP}"
 )
 
 OPTIONS: tuple[Option, ...] = (
@@ -592,6 +593,7 @@ OPTIONS: tuple[Option, ...] = (
         ),
         not_with=(
             Other("kafka.enable.idempotence", (False,), mine=("exactly_once",), why="transactions need it"),
+            Other("kafka.retries", (0,), mine=("exactly_once",), why=_NO_RETRIES),
             Other(
                 "asyncProgressTrackingEnabled",
                 ("true",),
@@ -781,6 +783,7 @@ OPTIONS: tuple[Option, ...] = (
         not_with=(
             Other("kafka.enable.idempotence", (False,), why=_MAP_ORDER),
             Other("kafka.acks", ("1", "0"), why=_MAP_ORDER),
+            Other("kafka.retries", (0,), why=f"{_NO_RETRIES}. {_NO_MAP}"),
         ),
     ),
     # Both: how to reach the cluster.
@@ -1056,11 +1059,12 @@ OPTIONS: tuple[Option, ...] = (
         None,
         SINK,
         "The broker stores a batch once, even when the producer sends it twice. Default: true with "
-        "`kafka.acks=all`, on brokers that can do it (0.11 and newer).",
+        "`kafka.acks=all`, on brokers that can do it (0.11 and newer). With `kafka.retries=0` it is false, as in Java.",
         only=(
             Other("kafka.acks", ("all", "-1"), mine=(True,)),
             Other("kafka.max.in.flight.requests.per.connection", at_most=5, mine=(True,)),
         ),
+        not_with=(Other("kafka.retries", (0,), mine=(True,), why=_NO_RETRIES),),
     ),
     Option(
         "kafka.compression.type",
@@ -1088,8 +1092,8 @@ OPTIONS: tuple[Option, ...] = (
         SINK,
         "Size of a record batch before compression, and the unit of buffer memory. The producer uses smaller "
         "batches, down to 16 KiB, when it writes to so many partitions that `kafka.buffer.memory` could not hold "
-        "two batches for each.",
-        at_least=1 * KIB,
+        "two batches for each. 0: each record has a batch of its own.",
+        at_least=0,
         at_most=MAX_INT32,
         aliases=("kafka.batch.num.bytes",),
         differs="16384. Spark hands over whole columns, and larger batches cost less for each record",
@@ -1140,7 +1144,8 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         120_000,
         SINK,
-        "A task fails when a batch is not acknowledged within this time, all retries included.",
+        "A task fails when a batch is not acknowledged within this time, all retries included. It must be at least "
+        "`kafka.linger.ms` + `kafka.request.timeout.ms`; the default rises to that, with a warning.",
         at_least=1,
         at_most=MAX_INT32,
         aliases=("kafka.message.timeout.ms",),

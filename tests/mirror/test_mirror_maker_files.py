@@ -56,7 +56,10 @@ def test_a_topic_is_named_after_its_source_as_by_the_default_replication_policy(
     assert flows(parsed(FILE + "replication.policy.separator = _\n"))["A->B"].template == "A_${topic}"
 
 
-@pytest.mark.parametrize("line", ["C.producer.acks = 1", "producer.acks = 0", "C.producer.enable.idempotence = false"])
+@pytest.mark.parametrize(
+    "line",
+    ["C.producer.acks = 1", "producer.acks = 0", "C.producer.enable.idempotence = false", "C.producer.retries = 0"],
+)
 def test_a_target_whose_producer_keeps_no_order_has_no_map_of_offsets_and_that_is_said(line):
     plan = parsed(f"{FILE}B.producer.acks = all\n{line}\n")
     assert {name: flow.offset_map for name, flow in flows(plan).items()} == {"A->B": True, "B->C": False}

@@ -174,12 +174,28 @@ def test_rules_name_options_of_the_same_role():
             "'groupOwnership'=exclusive cannot be combined with 'commitOffsets'=false: .*Leave out one of the two",
         ),
         ("sink", {"kafka.enable.idempotence": "true", "kafka.max.in.flight": "6"}, "of at most 5, got '6'"),
+        (
+            "sink",
+            {"kafka.enable.idempotence": "true", "kafka.retries": "0"},
+            "'kafka.enable.idempotence'=true cannot be combined with 'kafka.retries'=0: .*Leave out one of the two",
+        ),
         ("sink", {"clusters": "{}"}, "name one cluster by 'kafka.bootstrap.servers'"),
     ],
 )
 def test_options_that_contradict_each_other_are_an_error_with_a_next_step(role, written, says):
     with pytest.raises(OptionError, match=says):
         options.parse(SERVERS | written, role)
+
+
+@pytest.mark.parametrize(
+    ("written", "timeout_ms"),
+    [({"kafka.request.timeout.ms": "120000"}, 120_100), ({"kafka.linger.ms": "100000"}, 130_000)],
+)
+def test_the_default_of_the_delivery_timeout_rises_to_what_other_options_need_and_that_is_said(written, timeout_ms):
+    said = []
+    assert options.parse(SERVERS | written, "sink", warn=said.append)["kafka.delivery.timeout.ms"] == timeout_ms
+    (text,) = said
+    assert text.startswith(f"option 'kafka.delivery.timeout.ms' is {timeout_ms} instead of its default 120000: ")
 
 
 def test_a_feature_that_is_switched_off_needs_no_other_option():
@@ -196,6 +212,7 @@ EXACTLY_ONCE = {**SERVERS, "deliveryGuarantee": "exactly_once"}
     [
         ({"kafka.acks": "1"}, "exactly_once needs 'kafka.acks'=all or -1, got '1'"),
         ({"kafka.enable.idempotence": "false"}, "cannot be combined with 'kafka.enable.idempotence'=false"),
+        ({"kafka.retries": "0"}, "cannot be combined with 'kafka.retries'=0: Kafka's producer is not idempotent"),
         ({"kafka.max.in.flight": "6"}, "'kafka.max.in.flight.requests.per.connection' of at most 5, got '6'"),
         ({"asyncProgressTrackingEnabled": "True"}, "cannot be combined with 'asyncProgressTrackingEnabled'=true"),
     ],

@@ -9,6 +9,7 @@ from typing import Any
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.network.pending import address_of
 from kafkasource.memory.budget import Wish
+from kafkasource.records.header import HEADER_BYTES
 
 ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 
@@ -66,11 +67,11 @@ class ProducerConfig:
         return cls(
             client=ClientConfig.from_options(options),
             acks=acks,
-            idempotent=acks == -1 if idempotent is None else idempotent,
+            idempotent=acks == -1 and options["kafka.retries"] > 0 if idempotent is None else idempotent,
             idempotence_demanded=bool(idempotent),
             compression=compression,
             compression_level=level,
-            batch_bytes=options["kafka.batch.size"],
+            batch_bytes=max(options["kafka.batch.size"], HEADER_BYTES),  # 0: no room for a second record
             linger_ms=options["kafka.linger.ms"],
             buffer_memory_bytes=options["kafka.buffer.memory"],
             max_block_ms=options["kafka.max.block.ms"],

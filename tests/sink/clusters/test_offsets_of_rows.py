@@ -87,6 +87,7 @@ def test_rows_of_topics_that_a_cluster_does_not_get_are_neither_written_nor_mapp
         ({}, {"kafka.acks": "1"}, "'kafka.acks'=1"),
         ({"kafka.acks": "0"}, {}, "'kafka.acks'=0"),
         ({}, {"kafka.enable.idempotence": "false"}, "'kafka.enable.idempotence'=false"),
+        ({}, {"kafka.retries": "0"}, "'kafka.retries'=0"),
         ({"kafka.enable.idempotence": "false", "kafka.acks": "1"}, {}, "'kafka.enable.idempotence'=false"),
     ],
 )
@@ -100,9 +101,8 @@ def test_a_map_of_offsets_is_refused_where_retries_may_change_the_order_of_rows(
     assert "offset_map = false" in str(caught.value)  # what a mirror's file says
     without = {key: text for key, text in EAST.items() if key != "offsetMap"}
     targets.parse({"clusters": json.dumps({"east": without | own})} | common)
-    targets.parse(
-        {"clusters": json.dumps({"east": EAST | dict.fromkeys(own, "all" if "kafka.acks" in own else "true")})}
-    )
+    idempotent = {"kafka.acks": "all", "kafka.enable.idempotence": "true", "kafka.retries": "1"}
+    targets.parse({"clusters": json.dumps({"east": EAST | {key: idempotent[key] for key in own}})})
 
 
 def test_offsets_that_a_broker_before_0_11_gave_are_left_out_and_that_is_said_once(written, caplog):

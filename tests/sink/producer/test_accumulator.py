@@ -8,10 +8,12 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatch
 from sink_fakes import T0, T1, Rig, columns, producer_of
 
+from kafkasource import options
 from kafkasource.errors import ClientClosed, DeadlineExceeded
 from kafkasource.records.builder import BatchBuilder, RecordColumns
 from kafkasource.records.partitions import order_by_partition
 from kafkasource.sink.producer.accumulator import RecordTooLarge
+from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.producer.pool import BufferPoolExhausted
 from kafkasource.types import TopicPartition
@@ -286,6 +288,22 @@ def test_a_record_larger_than_a_batch_gets_a_buffer_of_its_own():
     assert len(batch.encoded) > 10_000
     assert producer_of(batch.encoded) == (7, 0, 3, 1)
     rig.queues.release(batch)
+    assert rig.leaked_bytes == 0
+
+
+def test_a_batch_size_of_zero_gives_each_record_a_batch_of_its_own_in_order():
+    parsed = options.parse({"kafka.bootstrap.servers": "localhost:9092", "kafka.batch.size": "0"}, "sink")
+    config = ProducerConfig.from_options(parsed)
+    rig = Rig(batch_bytes=config.batch_bytes)
+    values = [b"%d" % number for number in range(20)]
+    rig.accumulator.append("t", RecordColumns(None, pa.array(values)), None, [(0, 0, 20)], Delivery())
+    sent = []
+    while batches := drain(rig, 1):
+        for batch in batches[1]:
+            batch.close(7, 0, len(sent))
+            sent += [[record.value for record in DefaultRecordBatch(bytes(batch.encoded))]]
+            settle(rig, batch)
+    assert sent == [[value] for value in values]
     assert rig.leaked_bytes == 0
 
 
