@@ -107,6 +107,28 @@ def test_a_pid_of_somebody_else_is_never_signalled(cache, capsys):
     assert not (cache / "broker.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        (["--security", "ssl"], "--security"),
+        (["--port", "9192"], "--port"),
+        (["--kafka-version", "3.9.2", "--nodes", "3"], "--kafka-version and --nodes"),
+        (["--data", "elsewhere"], "--data"),
+        ([], None),
+        (["--kafka-version", "4.3.1", "--nodes", "1", "--port", "1"], None),
+    ],
+)
+def test_a_broker_that_runs_is_not_taken_for_another_one_that_is_asked_for(cache, monkeypatch, capsys, asked, named):
+    state = {"bootstrap_servers": "127.0.0.1:1", "version": "4.3.1", "pids": [os.getpid()], "keeps_data": True}
+    (cache / "broker.json").write_text(json.dumps({**state, "folder": str(cache / "data")}))
+    monkeypatch.setattr(detached, "is_ours", lambda pid, folder: True)
+    monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
+    assert main(["broker", "start", *asked]) == (0 if named is None else 1)
+    out, err = capsys.readouterr()
+    assert out == ("127.0.0.1:1\n" if named is None else "")
+    assert named is None or f"already running at 127.0.0.1:1, not as {named} asks for" in err
+
+
 def test_a_state_file_of_nonsense_counts_as_none(cache, capsys):
     (cache / "broker.json").write_text('{"pids": 7}')
     assert main(["broker", "status"]) == 1

@@ -206,9 +206,13 @@ class Broker:
         self.stop()
 
     def start(self) -> None:
-        """Start every node and wait until each sees all of them. Raises `BrokerStartFailed`, leaving nothing behind."""
+        """Start every node and wait until each sees all of them.
+
+        Raises `BrokerStartFailed`, leaving nothing behind, and OptionError for a `log_dir` with files of others.
+        """
         if self.existing or self._running:
             return
+        self._refuse_a_folder_of_others()
         archive = ClassArchive.of(find_java(), kafka_jars(self.version))
         for attempt in range(1, START_ATTEMPTS + 1):
             self._owner_pid = os.getpid()  # `stop` after a failed attempt takes it away
@@ -319,6 +323,14 @@ class Broker:
     def log(self, node: int = 1, lines: int = 30) -> str:
         """The last lines of what a node logged: warnings and errors."""
         return tail(self.folder / f"node-{self._check_node(node)}.log", lines)
+
+    def _refuse_a_folder_of_others(self) -> None:
+        kept = self._log_dir
+        if kept is not None and kept.is_dir() and any(kept.iterdir()) and not (kept / "node-1.properties").exists():
+            raise OptionError(
+                f"{kept} has files that no broker of ours has kept there, and the broker would overwrite some: choose "
+                "an empty folder"
+            )
 
     def _make_folder(self) -> None:
         if self._log_dir is not None:

@@ -53,20 +53,23 @@ class Detached:
 
 
 def start(
-    version: str = DEFAULT_VERSION,
-    nodes: int = 1,
+    version: str | None = None,
+    nodes: int | None = None,
     ports: Sequence[int] | None = None,
     properties: Mapping[str, object] | None = None,
     data: str | None = None,
     security: Security | None = None,
     starting: Callable[[], None] = lambda: None,
 ) -> tuple[Detached, bool]:
-    """The running broker, and whether it ran already (then what was asked for is not looked at). Waits until ready.
+    """The running broker, and whether it ran already. Waits until ready. `starting` is called before it starts one.
 
-    `starting` is called before it starts one.
+    None: any will do; a new one then has one node of DEFAULT_VERSION. Raises KafkaSourceError where the one that runs
+    is not as asked for.
     """
-    usual = range(USUAL_PORT, USUAL_PORT + nodes)
-    broker = Broker(version, nodes, ports, properties, data, preferred_ports=usual, security=security)
+    usual = range(USUAL_PORT, USUAL_PORT + (nodes or 1))
+    broker = Broker(
+        version or DEFAULT_VERSION, nodes or 1, ports, properties, data, preferred_ports=usual, security=security
+    )
     if broker.existing:
         raise KafkaSourceError(
             f"KAFKA_BOOTSTRAP_SERVERS={broker.bootstrap_servers} names an existing cluster: "
@@ -75,6 +78,7 @@ def start(
     with locked(cache_dir() / "broker.lock"):
         before = status()
         if before is not None and before.running:
+            _require_same(before, version, nodes, ports, data, security)
             return before, True
         if before is not None:
             _end(before)  # some of its nodes may be left
@@ -82,7 +86,7 @@ def start(
         with broker:
             state = Detached(
                 bootstrap_servers=broker.bootstrap_servers,
-                version=version,
+                version=broker.version,
                 pids=tuple(broker.pids),
                 folder=str(broker.folder),
                 keeps_data=data is not None,
@@ -92,6 +96,30 @@ def start(
             _write(state)
             broker.let_go()
         return state, False
+
+
+def _require_same(
+    running: Detached,
+    version: str | None,
+    nodes: int | None,
+    ports: Sequence[int] | None,
+    data: str | None,
+    security: Security | None,
+) -> None:
+    used = [int(address.rpartition(":")[2]) for address in running.bootstrap_servers.split(",")]
+    differs = {
+        "--kafka-version": version not in (None, running.version),
+        "--nodes": nodes not in (None, len(running.pids)),
+        "--port": ports is not None and list(ports) != used,
+        "--data": data is not None and Path(data).absolute() != Path(running.folder),
+        "--security": security is not None and running.client_properties is None,
+    }
+    options = " and ".join(name for name, other in differs.items() if other)
+    if options:
+        raise KafkaSourceError(
+            f"Kafka {running.version} is already running at {running.bootstrap_servers}, not as {options} asks for: end"
+            " it with `pykafka broker stop`, or leave the option out"
+        )
 
 
 def stop() -> Detached | None:

@@ -28,7 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="V",
         help="a release from Maven Central: 3.9 and newer, 0.8.2.2, 0.9.0.1 (default 4.3.1)",
     )
-    start.add_argument("--nodes", type=int, choices=(1, 3), default=1, help="default: 1")
+    start.add_argument("--nodes", type=int, choices=(1, 3), help="default: 1")
     start.add_argument(
         "--port",
         type=port,
@@ -78,12 +78,17 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _start(arguments: argparse.Namespace) -> int:
     from kafkasource.broker import DEFAULT_VERSION, detached
 
-    ports = [arguments.port + n for n in range(arguments.nodes)] if arguments.port is not None else None
-    version = arguments.kafka_version or DEFAULT_VERSION
+    ports = [arguments.port + n for n in range(arguments.nodes or 1)] if arguments.port is not None else None
     security = _security(arguments)
     properties = dict(arguments.properties)
     state, ran_already = detached.start(
-        version, arguments.nodes, ports, properties, arguments.data, security, partial(say_starting, f"Kafka {version}")
+        arguments.kafka_version,
+        arguments.nodes,
+        ports,
+        properties,
+        arguments.data,
+        security,
+        partial(say_starting, f"Kafka {arguments.kafka_version or DEFAULT_VERSION}"),
     )
     if ran_already:
         print(f"pykafka: Kafka {state.version} is already running (pykafka broker stop ends it)", file=sys.stderr)

@@ -33,7 +33,8 @@ def written_whole(file: Path, named: str) -> Iterator[IO[bytes]]:
             return
         partial = partial_of(file)
         try:
-            with partial.open("wb") as stream:
+            partial.unlink(missing_ok=True)  # of a run that was killed; or a link that somebody has put there
+            with partial.open("xb") as stream:
                 yield stream
             os.replace(partial, _place_of(file))
         finally:

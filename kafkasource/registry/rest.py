@@ -15,12 +15,19 @@ import time
 from collections.abc import Callable
 
 from kafkasource import metrics
-from kafkasource.errors import OptionError, RegistryAccessRefused, RegistryError, RegistryUnavailable, TokenNotAvailable
+from kafkasource.errors import (
+    OptionError,
+    RegistryAccessRefused,
+    RegistryError,
+    RegistryUnavailable,
+    TlsError,
+    TokenNotAvailable,
+)
 from kafkasource.registry.answers import is_retriable, json_of, retry_after_s, status_text
 from kafkasource.registry.credentials import Credentials, Proof
 from kafkasource.registry.settings import RegistryOptions, RegistrySettings, renamed
 from kafkasource.security.exchange import Address, Answer, AnswerTooLarge, exchange
-from kafkasource.security.tls.context import context_of
+from kafkasource.security.tls.context import TlsSetup, context_of
 
 log = logging.getLogger("kafkasource.client")
 
@@ -129,8 +136,9 @@ class RestClient:
                 connect_timeout_ms=self._options.connect_timeout_ms,
                 read_timeout_ms=self._options.read_timeout_ms,
                 most_bytes=MOST_ANSWER_BYTES,
-                tls=lambda: _tls(settings),
+                tls=lambda: _tls(settings).context,
                 clock=self._clock,
+                check=lambda connected: _check_suite(settings, connected, address),
             )
         except AnswerTooLarge:
             raise RegistryError(
@@ -150,11 +158,20 @@ def _reasons(failures: dict[Address, str]) -> str:
     return "; ".join(f"{address}: {reason}" for address, reason in failures.items())
 
 
-def _tls(settings: RegistrySettings) -> ssl.SSLContext:
+def _tls(settings: RegistrySettings) -> TlsSetup:
     try:
-        return context_of(settings.tls).setup().context
+        return context_of(settings.tls).setup()
     except OptionError as error:
         raise OptionError(renamed(str(error))) from None
+
+
+def _check_suite(settings: RegistrySettings, connected: ssl.SSLSocket, address: Address) -> None:
+    suite = connected.cipher()
+    assert suite is not None  # there is one after the handshake
+    try:
+        _tls(settings).check_suite(connected.version(), suite[0])
+    except TlsError as error:
+        raise RegistryAccessRefused(f"{address}: {renamed(str(error))}", str(address)) from None
 
 
 def _check_tls(error: Exception, address: Address) -> None:

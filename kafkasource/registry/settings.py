@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -140,7 +141,10 @@ class RegistryOptions:
 
 
 def _is_here(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 _LEAST = {

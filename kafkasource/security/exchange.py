@@ -85,13 +85,16 @@ def exchange(
     most_bytes: int,
     tls: Callable[[], ssl.SSLContext],
     clock: Callable[[], float],
+    check: Callable[[ssl.SSLSocket], None] = lambda _: None,
 ) -> Answer:
-    """Ask once. `connect_timeout_ms`: TCP and TLS; `read_timeout_ms`: the request and its whole answer.
+    """Ask once. `connect_timeout_ms`: TCP and TLS; `read_timeout_ms`: the request and its whole answer. `check`: is
+    called after the handshake, before anything is sent.
 
-    Raises OSError (`ssl.SSLError` among them), `http.client.HTTPException`, AnswerTooLarge, what `tls` raises.
+    Raises OSError (`ssl.SSLError` among them), `http.client.HTTPException`, AnswerTooLarge, and what `tls` and `check`
+    raise.
     """
     most_raw_bytes = 2 * most_bytes + _HEAD_BYTES  # chunks of a few bytes each have sizes that are as long as they
-    connection = _Connection(address, connect_timeout_ms, read_timeout_ms, most_raw_bytes, tls, clock)
+    connection = _Connection(address, connect_timeout_ms, read_timeout_ms, most_raw_bytes, tls, check, clock)
     try:
         connection.request(method, address.target, body, dict(headers))
         response = connection.getresponse()
@@ -118,6 +121,7 @@ class _Connection(http.client.HTTPConnection):
         read_timeout_ms: int,
         most_raw_bytes: int,
         tls: Callable[[], ssl.SSLContext],
+        check: Callable[[ssl.SSLSocket], None],
         clock: Callable[[], float],
     ) -> None:
         super().__init__(address.host, address.port)
@@ -126,6 +130,7 @@ class _Connection(http.client.HTTPConnection):
         self._reading_s = read_timeout_ms / 1000
         self._most_raw_bytes = most_raw_bytes
         self._tls = tls
+        self._check = check
         self._clock = clock
         self._connected: socket.socket | None = None
 
@@ -138,7 +143,8 @@ class _Connection(http.client.HTTPConnection):
         context = self._tls() if self._address.encrypts else None
         self._connected = socket.create_connection((self._address.host, self._address.port), timeout=self._connecting_s)
         if context is not None:
-            self._connected = context.wrap_socket(self._connected, server_hostname=self._address.host)
+            self._connected = encrypted = context.wrap_socket(self._connected, server_hostname=self._address.host)
+            self._check(encrypted)
         deadline = self._clock() + self._reading_s
         self.sock = BoundedSocket(self._connected, self._clock, deadline, self._most_raw_bytes)
 

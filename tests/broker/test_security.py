@@ -81,6 +81,18 @@ def test_files_that_hold_secrets_are_their_owners_alone(tmp_path):
     assert secured.ca.parent.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_folder_with_files_of_others_is_refused_and_stays_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
+    (tmp_path / "security").mkdir()
+    files = {tmp_path / "security" / "ca.key": "theirs", tmp_path / "client.properties": "bootstrap.servers=production"}
+    for file, text in files.items():
+        file.write_text(text)
+    security = Security.of("SASL_PLAINTEXT", ["PLAIN"], USERS)
+    with pytest.raises(OptionError, match="choose an empty folder"):
+        Broker(log_dir=tmp_path, security=security).start()
+    assert {file: file.read_text() for file in tmp_path.rglob("*") if file.is_file()} == files
+
+
 def test_a_kept_folder_gets_client_certificates_of_its_new_ca(tmp_path):
     security = Security((Listener("SSL", client_auth="required"),))
     ports = [NodePorts(client=9092, controller=9093, advertised=9092, plaintext=9094)]

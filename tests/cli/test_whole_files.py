@@ -41,6 +41,14 @@ def test_a_file_has_its_name_when_it_is_complete_and_after_an_error_the_old_one_
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("day.txt", b"old")]
 
 
+def test_a_link_in_the_place_of_the_incomplete_file_is_not_followed(tmp_path):
+    (tmp_path / "other").write_bytes(b"precious")
+    (tmp_path / "day.txt.part").symlink_to(tmp_path / "other")
+    write(tmp_path / "day.txt", b"new")
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"other": b"precious", "day.txt": b"new"}
+    assert not (tmp_path / "day.txt").is_symlink()
+
+
 def test_a_fifo_gets_the_bytes_and_stays_one(tmp_path):
     with read_fifo(tmp_path / "fifo") as read:
         write(tmp_path / "fifo", b"one ", b"two")

@@ -128,10 +128,12 @@ def test_credentials_in_clear_are_warned_of(caplog):
     a_client("http://registry:1")
     a_client("https://registry:1", basic_auth_user_info="alice:geheim")
     assert caplog.records == []
-    a_client("http://registry:1", basic_auth_user_info="alice:geheim")
-    (record,) = caplog.records
-    assert "http://registry:1 in clear" in record.getMessage()
-    assert "geheim" not in record.getMessage()
+    for host in ("registry", "127.evil.example"):
+        caplog.clear()
+        a_client(f"http://{host}:1", basic_auth_user_info="alice:geheim")
+        (record,) = caplog.records
+        assert f"http://{host}:1 in clear" in record.getMessage()
+        assert "geheim" not in record.getMessage()
 
 
 def test_a_subject_that_the_driver_may_not_see_is_left_to_the_tasks(registry):

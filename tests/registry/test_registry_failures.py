@@ -295,6 +295,17 @@ def test_tls_by_the_names_of_the_brokers_options(root, pem, tmp_path):
         assert len(registry.requests) == 1
 
 
+def test_a_suite_of_tls_1_3_that_the_options_do_not_name_is_refused_before_anything_is_sent(root, pem):
+    """Python offers all of them, so the client looks at what the server has chosen."""
+    with a_registry(server_context(root.issue("registry", ips=("127.0.0.1",)), version="TLSv1.3")) as registry:
+        chosen = {"ssl_truststore_location": pem, "ssl_cipher_suites": "TLS_AES_256_GCM_SHA384"}
+        a_client(registry.url, **chosen).subjects()
+        asked = len(registry.requests)
+        with pytest.raises(RegistryAccessRefused, match=r"chose TLS_AES_256_GCM_SHA384.*'schemaRegistry\.ssl\.cipher"):
+            a_client(registry.url, **{**chosen, "ssl_cipher_suites": "TLS_CHACHA20_POLY1305_SHA256"}).subjects()
+        assert len(registry.requests) == asked
+
+
 def test_plain_http_behind_an_https_url_is_told_at_once(registry):
     clock = Clock()
     with pytest.raises(RegistryError, match="does not speak TLS"):

@@ -142,10 +142,31 @@ def test_probe_means_the_system_s_roots():
     assert TlsConfig.of({"ssl.ca.location": "probe"}) == TlsConfig()
 
 
-def test_an_empty_value_is_no_value():
-    assert (
-        TlsConfig.of({name: "" for name in BY_NAME if name != "ssl.endpoint.identification.algorithm"}) == TlsConfig()
-    )
+CERTIFICATES = [
+    "ssl.truststore.location",
+    "ssl.ca.location",
+    "ssl.truststore.certificates",
+    "ssl.ca.pem",
+    "ssl.keystore.location",
+    "ssl.keystore.key",
+    "ssl.keystore.certificate.chain",
+    "ssl.key.location",
+    "ssl.certificate.location",
+    "ssl.crl.location",
+]
+
+
+@pytest.mark.parametrize("name", CERTIFICATES)
+@pytest.mark.parametrize("empty", ["", " "])
+def test_certificates_that_are_given_but_empty_are_not_replaced_by_the_systems(name, empty):
+    """As of an environment variable that is not set. Java refuses them, too."""
+    with pytest.raises(OptionError, match=f"kafka.{name}.* is empty"):
+        TlsConfig.of({name: empty})
+
+
+def test_another_option_that_is_empty_is_not_given():
+    others = [name for name in BY_NAME if name not in (*CERTIFICATES, "ssl.endpoint.identification.algorithm")]
+    assert TlsConfig.of(dict.fromkeys(others, "")) == TlsConfig()
 
 
 def test_names_of_iana_are_openssl_s_as_openssl_lists_them():

@@ -21,6 +21,12 @@ log = logging.getLogger("kafkasource.client")
 TLS12, TLS13 = "TLSv1.2", "TLSv1.3"
 _TOO_OLD = ("SSL", "SSLv2", "SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1")
 _BINARY_TYPES = ("PKCS12", "JKS")
+_NOT_EMPTY = (
+    ".location",
+    ".certificates",
+    ".chain",
+    ".key",
+)  # without them other certificates would be trusted, or sent
 _PROBE = "probe"  # librdkafka: look for the system's roots, as is done without the option
 
 _NOT_TOGETHER: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -118,6 +124,11 @@ def _given(options: Mapping[str, str]) -> dict[str, str]:
             continue
         value = trimmed(text)
         if not value:
+            if main.endswith(_NOT_EMPTY):
+                raise OptionError(
+                    f"option {shown(name)} is empty. If it is a reference, such as ${{env:NAME}}, its variable or key"
+                    " has no value here. Give it one, or leave out the option"
+                )
             continue
         if main.endswith(".location"):
             checked_path(shown(name), value, (BY_NAME[other].shown for other in BY_NAME[main].as_text))

@@ -27,6 +27,7 @@ from kafkasource.security.tls.certificates import read_certificate
 from kafkasource.security.tls.ciphers import TLS13_SUITES
 from kafkasource.security.tls.config import TLS12, TLS13, TlsConfig
 from kafkasource.security.tls.der import MalformedDer
+from kafkasource.security.tls.errors import suite_not_allowed
 from kafkasource.security.tls.options import BY_NAME, named
 from kafkasource.security.tls.store_files import Fingerprint, StoreFiles, current
 from kafkasource.security.tls.stores import Identity, client_identity, pem_blocks, trusted_certificates
@@ -55,6 +56,11 @@ class TlsSetup:
     offered: str  # for errors: the versions of TLS
     own_chain: tuple[bytes, ...]  # DER, the client's own certificate first; empty where it has none
     now: Callable[[], datetime]
+
+    def check_suite(self, version: str | None, suite: str) -> None:
+        """Raise TlsError for a suite of a new connection that the options do not allow."""
+        if self.suites is not None and version == "TLSv1.3" and suite not in self.suites:
+            raise suite_not_allowed(suite, sorted(self.suites))
 
     @property
     def presents_certificate(self) -> bool:

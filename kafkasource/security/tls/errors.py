@@ -110,7 +110,7 @@ def alert_error(error: ssl.SSLError, attempt: Attempt) -> KafkaSourceError | Non
 def suite_not_allowed(suite: str, allowed: Sequence[str]) -> TlsError:
     """TLS 1.3 arrived at a suite that `ssl.cipher.suites` does not name."""
     return TlsError(
-        f"the broker chose {suite}, and {shown('ssl.cipher.suites')} allows only {', '.join(sorted(allowed))} with TLS"
+        f"the server chose {suite}, and {shown('ssl.cipher.suites')} allows only {', '.join(sorted(allowed))} with TLS"
         f" 1.3. Add it, or set {shown('ssl.enabled.protocols')} to TLSv1.2"
     )
 

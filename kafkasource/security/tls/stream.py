@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from kafkasource.errors import TlsError
 from kafkasource.security.tls.certificates import readable
 from kafkasource.security.tls.context import TlsSetup, warn_of_expiry
-from kafkasource.security.tls.errors import Attempt, alert_error, handshake_error, suite_not_allowed
+from kafkasource.security.tls.errors import Attempt, alert_error, handshake_error
 
 Buffer = bytes | bytearray | memoryview
 
@@ -92,7 +92,7 @@ class TlsStream:
             return False
         except ssl.SSLError as error:
             raise handshake_error(error, self._attempt()) from None
-        self._check_suite()
+        self._setup.check_suite(self.version, self.suite)
         self._established = True
         return True
 
@@ -167,11 +167,6 @@ class TlsStream:
     def warn_of_expiry(self) -> None:
         """Warn of the broker's certificates that run out within 14 days; of each once in a process."""
         warn_of_expiry(self.chain(), f"{self._host} presents a certificate that must be renewed:", self._setup.now())
-
-    def _check_suite(self) -> None:
-        allowed = self._setup.suites
-        if allowed is not None and self.version == "TLSv1.3" and self.suite not in allowed:
-            raise suite_not_allowed(self.suite, sorted(allowed))
 
     def _explained(self, error: ssl.SSLError) -> Exception:
         """An error of a read. The broker's answer to the client's certificate comes before all plain text."""
