@@ -60,7 +60,7 @@ class Api:
     last_stable_version: int | None = None
     throttled_since: int = 0
     """From this version on throttle_time_ms is a pause that the broker wants. A broker before 2.0, which serves earlier
-    ones only, has held the answer back for so long (KIP-219)."""
+    ones only, has held the answer back for this long (KIP-219)."""
 
     @property
     def versions(self) -> tuple[int, int]:

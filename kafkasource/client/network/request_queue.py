@@ -1,6 +1,7 @@
 """The requests of one broker: those that wait for its connection, and the pauses that the broker asks for (KIP-219).
 
-Only brokers from 2.0 on do. In versions that older ones serve, throttle_time_ms tells how late the answer is.
+Kafka does from 2.0 on. In the versions that older brokers serve, throttle_time_ms says how long the broker held the
+answer back. Other servers answer at once in these versions, too, so the client waits for the rest of that time.
 """
 
 from __future__ import annotations
@@ -59,11 +60,13 @@ class RequestQueue:
         pending.took_ms = now - pending.sent_ms
         pending.finish(body, None)
         self._shared.completed.append(pending)
-        throttle = body.get("throttle_time_ms", 0) if response.version >= pending.api.throttled_since else 0
+        throttle = body.get("throttle_time_ms", 0)
+        if response.version < pending.api.throttled_since:
+            throttle -= pending.took_ms
         if throttle > 0:
             # The broker does not read from us for this long, so it answers nothing either.
             level = logging.WARNING if throttle >= 1000 else logging.DEBUG
-            log.log(level, "%s asks for a pause of %d ms: a quota is exceeded", broker, throttle)
+            log.log(level, "%s asks for a pause of %.0f ms: a quota is exceeded", broker, throttle)
             self.throttled_until_ms = max(self.throttled_until_ms, now + throttle)
             for other in (*self.waiting, *stream.pending()):
                 other.deadline_ms += throttle

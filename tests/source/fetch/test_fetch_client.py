@@ -3,7 +3,7 @@
 import uuid
 
 import pytest
-from fake_broker import CLOSE, Cut, Error, FakeTopic, Flip
+from fake_broker import CLOSE, Answer, Cut, Error, FakeTopic, Flip
 from fetch_rig import Kafka, Rig, offsets, record_batch
 
 from kafkasource.client.network.receive_memory import frame_buffers
@@ -33,6 +33,17 @@ def test_topics_are_named_as_the_fetch_version_wants(rig, version):
     rig.kafka.versions[FETCH.key] = (4, version)
     assert rig.read(0, 30) == list(range(30))
     assert {request.version for request in rig.kafka.asked(FETCH)} == {version}
+
+
+@pytest.mark.parametrize("version", [6, 7, 8, 11])
+def test_a_used_up_quota_is_waited_for_in_each_version_of_fetch(rig, version):
+    """Azure Event Hubs served Fetch 4 to 6 (aiokafka #945); KIP-219's promise to wait begins with version 8."""
+    rig.kafka.versions[FETCH.key] = (4, version)
+    body = {"throttle_time_ms": 1000, "error_code": 0, "session_id": 0, "responses": []}
+    rig.kafka.fault(FETCH, *[Answer(body)] * 5)
+    start = rig.net.now
+    assert rig.read() == list(range(100))
+    assert rig.net.now - start == pytest.approx(5)
 
 
 def test_a_cluster_without_topic_ids_is_asked_by_name(rig):
