@@ -8,6 +8,7 @@ from kafkasource.admin.positions import position
 from kafkasource.errors import DataLoss, OptionError
 from kafkasource.reader import Reader
 from kafkasource.source.plan.offset_reader import LogEnds
+from kafkasource.source.plan.offsets import StreamOffset
 from kafkasource.types import OffsetRange, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -49,7 +50,10 @@ class Logs:
         return {}
 
     def latest(self, partitions, known=None):
-        return LogEnds({tp: self.ends[0][tp] for tp in partitions if tp in self.ends[0]}, {}, {})
+        return LogEnds(StreamOffset({tp: self.ends[0][tp] for tp in partitions if tp in self.ends[0]}), {})
+
+    def cut_and_regrown(self, known, ends):
+        return set()
 
     def held_back(self, offsets):
         return {}

@@ -2,19 +2,22 @@
 
 When to ask: at once when somebody called `request_update`, else when the last success is `metadata_max_age_ms` old; but
 never sooner after the last attempt, successful or not, than the retry backoff. What an answer may change: brokers are
-replaced as a whole, topics one by one; an older leader epoch never replaces a newer one, and a topic that fails for the
-moment (no leader yet) keeps what was known of it. An answer about all topics ends what is known of those that it does
-not name; of wanted ones only after an answer about the topic has said so. Times are milliseconds of the client's clock.
+replaced as a whole, topics one by one. An older leader epoch replaces a newer one only where brokers agree
+(`_are_agreed`), and a topic that fails for the moment (no leader yet) keeps what was known of it. An answer about all
+topics ends what is known of those that it does not name; of wanted ones only after an answer about the topic has said
+so. Times are milliseconds of the client's clock.
 """
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from kafkasource.client.config import ClientConfig, backoff_ms
+from kafkasource.client.log_view import LogView, Verdict, compare
 from kafkasource.errors import (
     ClusterMismatch,
     LeaderNotAvailable,
@@ -27,12 +30,15 @@ from kafkasource.errors import (
 from kafkasource.protocol.schema import Body, Fields
 from kafkasource.types import Node, TopicPartition
 
+log = logging.getLogger("kafkasource.client")
+
 NO_ID = uuid.UUID(int=0)
 EPOCHS_HOLD = 9
 """The version of Metadata from which on its leader epochs can be relied on. Brokers before 2.4 serve older ones: while
 a partition is reassigned, they tell an epoch that the leader has left behind, and the leader refuses each request that
 names it (KAFKA-9212). Java's client ignores these epochs, too."""
 _NO_SUCH_TOPIC = (UnknownTopicOrPartition.CODE, UnknownTopicId.CODE)
+_AGREED_ANSWERS = 5  # franz-go's maxEpochRewinds
 _NAMED = 50  # partitions in a line of the log
 _MAX_BROKERS, _MAX_PARTITIONS = 10_000, 1_000_000  # of one answer; nothing real comes near
 _INTERNAL = ("__consumer_offsets", "__transaction_state")  # brokers before 0.10 do not say so
@@ -79,6 +85,8 @@ class Metadata:
         self._used: set[str] = set()  # since the last answer
         self._used_ms: dict[str, float] = {}  # of those wanted: the first answer after their last use
         self._topics: dict[str, TopicMetadata] = {}
+        self._rewound: dict[str, list[int | None]] = {}  # topics: nodes that gave an older epoch, answer by answer
+        self._unusable: frozenset[str] = frozenset()  # what is wrong with addresses that the last answer had
         self._nodes: dict[int, Node] = {}
         self._taken: list[Body] | None = None  # the topics of the last answer, while nothing has changed since
         self._taken_of_all = False  # it came to a question about all topics
@@ -118,6 +126,12 @@ class Metadata:
     def partition(self, tp: TopicPartition) -> PartitionMetadata | None:
         topic = self._topics.get(tp.topic)
         return topic.partitions.get(tp.partition) if topic else None
+
+    def view(self, tp: TopicPartition) -> LogView | None:
+        """Get what identifies the partition's log. None: no such partition is known."""
+        topic = self._topics.get(tp.topic)
+        known = topic.partitions.get(tp.partition) if topic else None
+        return None if topic is None or known is None else LogView(topic.topic_id, known.leader_epoch)
 
     def topic_id(self, name: str) -> uuid.UUID | None:
         """None: the topic is not known, or the brokers are too old for ids (< 2.8)."""
@@ -183,6 +197,7 @@ class Metadata:
         for topic in topics:
             self._wanted.discard(topic)
             self._topics.pop(topic, None)
+            self._rewound.pop(topic, None)
             self.topic_errors.pop(topic, None)
             self._used_ms.pop(topic, None)
 
@@ -210,17 +225,24 @@ class Metadata:
         self._failures += 1
 
     def update(
-        self, body: Body, now_ms: float, random: float = 0.5, *, epochs_hold: bool = True, of_all: bool = False
+        self,
+        body: Body,
+        now_ms: float,
+        random: float = 0.5,
+        *,
+        epochs_hold: bool = True,
+        of_all: bool = False,
+        node_id: int | None = None,
     ) -> None:
         """Take in a Metadata response. Raises ClusterMismatch, ProtocolError, or LeaderNotAvailable where the broker
         has nothing to tell yet (nothing is changed then). `epochs_hold`: its leader epochs count (`EPOCHS_HOLD`).
-        `of_all`: the question was about all topics.
+        `of_all`: the question was about all topics. `node_id`: of the node that answered; None: not known.
 
         The topics are the same list again where an answer says the same of them (`LastMetadata`): there is nothing
         to take.
         """
-        same = body["topics"] is self._taken
-        self._take(body, epochs_hold, same_topics=same)
+        same = body["topics"] is self._taken and not self._rewound  # else it counts that another node says the same
+        self._take(body, epochs_hold, node_id, same_topics=same)
         if of_all and not (same and self._taken_of_all):  # the same may have answered a question about some topics
             self._drop_unnamed(body)
         self._taken, self._taken_of_all = body["topics"], of_all or (same and self._taken_of_all)
@@ -241,11 +263,11 @@ class Metadata:
                 self._requested = True
             self._unasked = set()
 
-    def _take(self, body: Body, epochs_hold: bool, same_topics: bool) -> None:
+    def _take(self, body: Body, epochs_hold: bool, node_id: int | None, same_topics: bool) -> None:
         if body.get("error_code") == RebootstrapRequired.CODE:
             self.rebootstrap = True
             raise error_for(LeaderNotAvailable.CODE, "what is known of the brokers is too old (REBOOTSTRAP_REQUIRED)")
-        nodes = {broker["node_id"]: _node(broker) for broker in body["brokers"][:_MAX_BROKERS]}
+        nodes = self._usable(body["brokers"][:_MAX_BROKERS])
         cluster_id = body.get("cluster_id")
         if self.cluster_id is not None and cluster_id is not None and cluster_id != self.cluster_id:
             raise ClusterMismatch(
@@ -256,12 +278,31 @@ class Metadata:
             raise error_for(LeaderNotAvailable.CODE, "a broker that is still starting knows nobody, not even itself")
         if not same_topics:
             self._taken = None  # until all of it is in
+            said_by = None if node_id is None or node_id < 0 else node_id  # a bootstrap server is one of the nodes
             for topic in body["topics"]:
-                self._take_topic(topic, epochs_hold)
+                self._take_topic(topic, epochs_hold, said_by, nodes)
         self._nodes = nodes
         self.cluster_id = cluster_id or self.cluster_id
         controller = body.get("controller_id", -1)
         self.controller_id = controller if controller in nodes else None
+
+    def _usable(self, brokers: Iterable[Body]) -> dict[int, Node]:
+        """The brokers by id. One whose address cannot be used is left out: its partitions have no leader here.
+
+        Raises ProtocolError where that leaves none.
+        """
+        nodes, unusable = {}, {}
+        for broker in brokers:
+            try:
+                nodes[broker["node_id"]] = _node(broker)
+            except ProtocolError as error:
+                unusable[str(error)] = error
+        if unusable and not nodes:
+            raise next(iter(unusable.values()))
+        for text in unusable.keys() - self._unusable:
+            log.warning("%s. The other brokers are used, and its partitions cannot be reached", text)
+        self._unusable = frozenset(unusable)
+        return nodes
 
     def _drop_unnamed(self, body: Body) -> None:
         """As Java's client does: else a client that lists topics would remember each that there ever was.
@@ -270,11 +311,12 @@ class Metadata:
         """
         named = {topic["name"] for topic in body["topics"]}
         self.forget([name for name in self._wanted - named if self.topic_errors.get(name) in _NO_SUCH_TOPIC])
-        for known in (self._topics, self.topic_errors):
+        for known in (self._topics, self._rewound, self.topic_errors):
             for name in known.keys() - named - self._wanted:
                 del known[name]
 
-    def _take_topic(self, topic: Body, epochs_hold: bool) -> None:
+    def _take_topic(self, topic: Body, epochs_hold: bool, said_by: int | None, nodes: Collection[int]) -> None:
+        """`said_by`: the id of the node that answered, if it is known; `nodes`: those of the answer."""
         name, code = topic["name"], topic["error_code"]
         if name is None:
             return
@@ -282,6 +324,7 @@ class Metadata:
             self.topic_errors[name] = code
             if code in _NO_SUCH_TOPIC:
                 self._topics.pop(name, None)
+                self._rewound.pop(name, None)
             return
         self.topic_errors.pop(name, None)
         if len(topic["partitions"]) > _MAX_PARTITIONS:
@@ -289,23 +332,47 @@ class Metadata:
         topic_id = topic.get("topic_id")
         internal = bool(topic.get("is_internal")) or name in _INTERNAL
         fresh = TopicMetadata(name, None if topic_id == NO_ID else topic_id, internal)
-        known = self._topics.get(name)
-        same = known is not None and known.topic_id == fresh.topic_id
         for raw in topic["partitions"]:
             partition = _partition(raw)
-            before = known.partitions.get(partition.partition) if known and same else None
-            if not epochs_hold:
-                partition = replace(partition, leader_epoch=None)
-            elif before and _older(partition.leader_epoch, before.leader_epoch):
-                partition = before  # the answering broker lags behind
-            elif before and partition.leader_epoch is None and before.leader_epoch is not None:
-                partition = replace(partition, leader_epoch=before.leader_epoch)
-            fresh.partitions[partition.partition] = partition
+            fresh.partitions[partition.partition] = partition if epochs_hold else replace(partition, leader_epoch=None)
+        newer = self._newer_known(fresh) if epochs_hold else []
+        if not newer:
+            self._rewound.pop(name, None)
+        elif not self._are_agreed(name, said_by, nodes):
+            fresh.partitions.update((known.partition, known) for known in newer)
         self._topics[name] = fresh
 
+    def _newer_known(self, fresh: TopicMetadata) -> list[PartitionMetadata]:
+        """What is known of partitions of the same topic with newer epochs. Fills in epochs that `fresh` lacks."""
+        before = self._topics.get(fresh.name)
+        if before is None or compare(LogView(before.topic_id), LogView(fresh.topic_id)) is Verdict.ANOTHER_TOPIC:
+            return []
+        newer = []
+        for number, partition in fresh.partitions.items():
+            known = before.partitions.get(number)
+            if known is None or known.leader_epoch == partition.leader_epoch:
+                continue
+            now = LogView(fresh.topic_id, partition.leader_epoch)
+            if compare(LogView(before.topic_id, known.leader_epoch), now).is_doubtful:
+                newer.append(known)
+            elif partition.leader_epoch is None:
+                fresh.partitions[number] = replace(partition, leader_epoch=known.leader_epoch)
+        return newer
 
-def _older(epoch: int | None, than: int | None) -> bool:
-    return epoch is not None and than is not None and epoch < than
+    def _are_agreed(self, topic: str, said_by: int | None, nodes: Collection[int]) -> bool:
+        """Decide whether older epochs than the known ones count, now that a node has given some.
+
+        A broker that lags behind gives them. So do all brokers where the topic was made again and has no id. So two
+        nodes must say so, or all nodes where there is only one, or five answers in a row, as for franz-go.
+        """
+        answers = self._rewound.setdefault(topic, [])
+        answers.append(said_by)
+        agreeing = {node for node in answers if node is not None}
+        agreed = len(agreeing) > 1 or agreeing >= set(nodes) or len(answers) >= _AGREED_ANSWERS
+        if agreed:
+            log.info("leader epochs of topic %r are older than known ones, and brokers agree on them", topic)
+            del self._rewound[topic]
+        return agreed
 
 
 def _node(broker: Body) -> Node:

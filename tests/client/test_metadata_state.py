@@ -102,6 +102,57 @@ def test_an_older_leader_epoch_does_not_replace_a_newer_one(metadata):
     assert metadata.leader_id(T0) == 2
 
 
+@pytest.mark.parametrize("topic_id", [None, ID])
+def test_an_older_leader_epoch_counts_once_two_brokers_give_it(metadata, topic_id):
+    """A topic made again where there are no ids; or an epoch that some broker made up."""
+    metadata.update(answer(topic(1, 1, epoch=5, topic_id=topic_id)), 0, node_id=1)
+    for _ in range(3):
+        metadata.update(answer(topic(2, epoch=0, topic_id=topic_id)), 1, node_id=1)
+        assert (metadata.leader_id(T0), metadata.partition(T0).leader_epoch) == (1, 5)
+    metadata.update(answer(topic(2, epoch=0, topic_id=topic_id)), 2, node_id=2)
+    assert (metadata.leader_id(T0), metadata.partition(T0).leader_epoch) == (2, 0)
+    assert metadata.topic("t").topic_partitions == [T0]
+
+
+def test_brokers_agree_only_while_none_gives_the_newer_epoch(metadata):
+    older, newer = answer(topic(2, epoch=4, topic_id=None)), answer(topic(1, epoch=5, topic_id=None))
+    metadata.update(newer, 0, node_id=1)
+    for _ in range(20):
+        metadata.update(older, 1, node_id=1)
+        metadata.update(newer, 1, node_id=2)
+    assert metadata.partition(T0).leader_epoch == 5
+
+
+def test_the_same_answer_of_another_broker_counts(metadata):
+    older = answer(topic(2, epoch=0, topic_id=None))  # one object: brokers have given the same bytes
+    metadata.update(answer(topic(1, epoch=5, topic_id=None)), 0, node_id=1)
+    metadata.update(older, 1, node_id=1)
+    metadata.update(older, 2, node_id=2)
+    assert metadata.partition(T0).leader_epoch == 0
+
+
+def test_a_broker_that_is_alone_is_believed_at_once(metadata):
+    metadata.update(answer(topic(1, epoch=5, topic_id=None), brokers=(1,)), 0, node_id=1)
+    metadata.update(answer(topic(1, epoch=0, topic_id=None), brokers=(1,)), 1, node_id=1)
+    assert metadata.partition(T0).leader_epoch == 0
+
+
+@pytest.mark.parametrize("node_id", [1, -1])  # -1: a bootstrap server, which may be any of the brokers
+def test_a_broker_that_alone_can_be_asked_is_believed_when_it_stays_with_it(metadata, node_id):
+    epochs = []
+    metadata.update(answer(topic(1, epoch=5, topic_id=None)), 0, node_id=2)
+    for _ in range(5):  # as franz-go: maxEpochRewinds
+        metadata.update(answer(topic(1, epoch=0, topic_id=None)), 1, node_id=node_id)
+        epochs.append(metadata.partition(T0).leader_epoch)
+    assert epochs == [5, 5, 5, 5, 0]
+
+
+def test_an_id_that_only_some_brokers_know_does_not_make_it_another_topic(metadata):
+    metadata.update(answer(topic(1, epoch=5)), 0, node_id=1)  # an upgrade from 2.7: this broker is new
+    metadata.update(answer(topic(2, epoch=4, topic_id=None)), 1, node_id=2)
+    assert (metadata.leader_id(T0), metadata.partition(T0).leader_epoch) == (1, 5)
+
+
 def test_a_recreated_topic_starts_with_its_own_epochs(metadata):
     metadata.update(answer(topic(1, epoch=5)), 0)
     metadata.update(answer(topic(2, epoch=0, topic_id=OTHER_ID)), 1)
@@ -214,10 +265,20 @@ def test_rebootstrap_required_is_remembered(metadata):
 
 @pytest.mark.parametrize(("host", "port"), [("", 9092), ("h" * 256, 9092), ("h\n", 1), ("h", 0), ("h", 70_000)])
 def test_an_advertised_address_that_cannot_be_one_names_the_setting(metadata, host, port):
-    body = answer()
+    body = answer(brokers=(1,))
     body["brokers"][0].update(host=host, port=port)
     with pytest.raises(ProtocolError, match=r"advertised\.listeners"):
         metadata.update(body, 0)
+
+
+def test_one_address_that_cannot_be_one_leaves_the_other_brokers_of_use(metadata, caplog):
+    body = answer(topic(2, 1))
+    body["brokers"][0].update(host="", port=0)
+    for _ in range(3):
+        metadata.update(body, 0)
+    assert metadata.nodes() == [Node(2, "h2", 9092)]
+    assert [metadata.leader_id(TopicPartition("t", i)) for i in (0, 1)] == [2, None]
+    assert ["advertised.listeners" in text for text in caplog.messages] == [True]  # once
 
 
 @pytest.mark.parametrize(("random", "factor"), [(0.0, 0.8), (0.5, 1.0), (0.999999, 1.2)])

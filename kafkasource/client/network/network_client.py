@@ -308,7 +308,14 @@ class NetworkClient:
         now = self.now_ms()
         try:
             epochs_hold = version >= EPOCHS_HOLD
-            self.metadata.update(pending.result(), now, self._random(), epochs_hold=epochs_hold, of_all=of_all)
+            self.metadata.update(
+                pending.result(),
+                now,
+                self._random(),
+                epochs_hold=epochs_hold,
+                of_all=of_all,
+                node_id=pending.node_id,
+            )
         except KafkaSourceError as error:
             log.debug("metadata not refreshed: %s", error)
             pending.error = error

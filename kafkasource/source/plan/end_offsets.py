@@ -14,6 +14,7 @@ from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import Offsets, StreamOffset
 from kafkasource.source.plan.planner import carried
 from kafkasource.source.plan.positions import Position
+from kafkasource.types import TopicPartition
 
 
 class EndOffsets:
@@ -28,6 +29,7 @@ class EndOffsets:
         self.latest: StreamOffset | None = None  # as listed last, not lowered by `end`
         self.ends_of_gone: Offsets = {}  # of partitions that the last listing lacks: their ends, as listed before
         self.last_stable: Offsets = {}  # as listed last, where they are below what the query has read
+        self.cut: set[TopicPartition] = set()  # as listed last: truncated, and grown again to what the query has read
 
     def freeze(self) -> None:
         """Keep the end offsets of the next listing until the run ends."""
@@ -56,20 +58,20 @@ class EndOffsets:
         """The end offsets for a query that has read up to `begin`: listed anew, unless they are frozen."""
         if self.frozen is not None:
             return self.frozen
-        assigned = reader.assigned(known=begin)
-        topic_ids = reader.topic_ids(assigned)
-        known = carried(begin, StreamOffset({}, topic_ids))
-        ends = reader.latest(assigned, known=known)
         before = self.latest.offsets if self.latest is not None else {}
+        assigned = reader.assigned(known=begin)
+        ends = reader.latest(assigned, known=begin)
+        self.latest = listed = ends.listed
+        self.cut = reader.cut_and_regrown(begin, ends)
         gone = before.keys() - ends.offsets.keys()
         if gone or self.ends_of_gone:
             seen = {**self.ends_of_gone, **{tp: before[tp] for tp in gone}}
             self.ends_of_gone = {tp: end for tp, end in seen.items() if tp in begin.offsets and tp not in ends.offsets}
-        self.latest = listed = StreamOffset(ends.offsets, topic_ids, ends.leader_epochs)
         self.last_stable = ends.last_stable
         if self._freezes:
             if self._end is not None:
-                listed = replace(listed, offsets=_lowered(listed.offsets, known, self._end, reader))
+                read = carried(begin, listed)
+                listed = replace(listed, offsets=_lowered(listed.offsets, read, self._end, reader))
             self.frozen = listed
         return listed
 

@@ -5,6 +5,10 @@ at its last stable offset. Lives in the reader process.
 
 The client below retries temporary errors itself, for `kafka.default.api.timeout.ms`. When it gives up, or has no reason
 to retry, that is one failed attempt of the `fetchOffset.numRetries` that each question has here.
+
+An answer that would end in a lost record or a reset goes into no offset before it was asked for again, as often as
+attempts are left, each time after another node has said who leads (`_until_believed`). That is so for partitions that
+are gone, another topic id, an older leader epoch, an end below what was read, and a log that was truncated.
 """
 
 from __future__ import annotations
@@ -14,9 +18,11 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafkasource.client.caller import PROPAGATION_MS
+from kafkasource.client.log_view import compare
 from kafkasource.errors import (
     AuthorizationFailed,
     BootstrapFailed,
@@ -31,7 +37,7 @@ from kafkasource.errors import (
 )
 from kafkasource.source.loss import UNSEEN, describe
 from kafkasource.source.plan.offsets import EARLIEST, LATEST, Offsets, StreamOffset
-from kafkasource.source.plan.planner import recreated_topics
+from kafkasource.source.plan.planner import carried, new_leaders, other_epochs, recreated_topics
 from kafkasource.source.plan.subscription import Assign, SubscribePattern, SubscribeTopics, Subscription
 from kafkasource.spelling import did_you_mean
 from kafkasource.types import IsolationLevel, TopicPartition
@@ -51,16 +57,30 @@ _WILL_NOT = (AuthorizationFailed, UnsupportedVersion)
 
 
 class LogEnds(NamedTuple):
-    """The ends of logs (exclusive), and the epochs of the leaders that gave them (KIP-320; none from brokers before
-    2.1).
+    """The ends of logs (exclusive), with the epochs of the leaders that gave them (KIP-320; none from brokers before
+    2.1) and the topics' ids of that moment.
 
     No record below an end has a later epoch than the one given for its partition. `last_stable` has the last stable
     offsets of the logs of which more was read already: there the end is the offset up to which they were read.
     """
 
-    offsets: Offsets
-    leader_epochs: dict[TopicPartition, int]
+    listed: StreamOffset
     last_stable: Offsets
+
+    @property
+    def offsets(self) -> Offsets:
+        return self.listed.offsets
+
+    @property
+    def leader_epochs(self) -> Mapping[TopicPartition, int]:
+        return self.listed.leader_epochs
+
+
+class _Doubt(NamedTuple):
+    """Why an answer is not believed yet. `topics`: their metadata are asked for before it is asked for again."""
+
+    reason: str
+    topics: Collection[str] = ()
 
 
 class OffsetReader:
@@ -88,6 +108,9 @@ class OffsetReader:
         self._warned_missing: frozenset[TopicPartition] = frozenset()
         self._warned_none = False
         self._believed_missing: frozenset[TopicPartition] = frozenset()  # each of several answers lacked them
+        self._believed_older: frozenset[TopicPartition] = frozenset()  # their leaders stayed with older epochs
+        self._intact: dict[TopicPartition, int] = {}  # a leader's epoch: its log has all that was read
+        self._asked: Counter[int] = Counter()  # nodes that gave the metadata which are in doubt now
 
     @classmethod
     def from_options(cls, cluster: Cluster, subscription: Subscription, options: Options) -> OffsetReader:
@@ -108,34 +131,48 @@ class OffsetReader:
         broker with old metadata may give the same answer, so the driver asks others before it believes that. Raises
         UnknownTopicOrPartition for a subscribed topic that does not exist. Warns of a pattern that matches nothing.
         """
-        found = self._believed(known)
+        asked: Counter[int] = Counter()
+        self._asked = asked
+        found = self._until_believed(lambda: self._assigned(asked), lambda found: self._unlike(found, known))
+        if known is not None:
+            self._believed_missing = frozenset(self._missing(found, known))
         if isinstance(self._subscription, SubscribePattern):
             self._tell_none(self._subscription, found)
         return found
 
-    def _believed(self, known: StreamOffset | None) -> set[TopicPartition]:
-        asked: Counter[int] = Counter()
-        found = self._assigned(asked)
+    def _until_believed(self, ask: Callable[[], T], doubt: Callable[[T], _Doubt | None]) -> T:
+        """The first answer without a doubt, or that of the last attempt."""
+        found = ask()
         for _ in range(self._attempts - 1):
-            doubt = self._unlike(found, known) if known is not None else None
-            if doubt is None:
+            doubted = doubt(found)
+            if doubted is None:
                 break
-            self._wait_after(doubt)
-            found = self._assigned(asked)
-        if known is not None:
-            self._believed_missing = frozenset(self._missing(found, known))
+            self._wait_after(doubted.reason)
+            self._ask_another(doubted.topics)
+            found = ask()
         return found
+
+    def _ask_another(self, topics: Collection[str]) -> None:
+        """Ask a node for the leaders of these topics that was not asked for them yet, if there is one."""
+        if topics:
+            self._asking(lambda: self._cluster.topics.describe(sorted(topics), propagation_ms=0, asked=self._asked))
 
     def _missing(self, found: set[TopicPartition], known: StreamOffset) -> list[TopicPartition]:
         return [tp for tp in known.offsets if tp not in found and self._subscription.covers(tp)]
 
-    def _unlike(self, found: set[TopicPartition], known: StreamOffset) -> str | None:
+    def _unlike(self, found: set[TopicPartition], known: StreamOffset | None) -> _Doubt | None:
+        if known is None:
+            return None
         missing = self._missing(found, known)
         if not self._believed_missing.issuperset(missing):
             unseen = f" ({UNSEEN})" if isinstance(self._subscription, SubscribePattern) else ""
-            return f"{describe(missing)}, read already, do not exist any more{unseen}"
-        others = recreated_topics(known, StreamOffset({}, self.topic_ids(found)))
-        return f"topics of other ids than those read: {', '.join(sorted(others))}" if others else None
+            return _Doubt(f"{describe(missing)}, read already, do not exist any more{unseen}")
+        return self._of_other_ids(self.topic_ids(found), known)
+
+    @staticmethod
+    def _of_other_ids(found: dict[str, uuid.UUID], known: StreamOffset) -> _Doubt | None:
+        others = recreated_topics(known, StreamOffset({}, found))
+        return _Doubt(f"topics of other ids than those read: {', '.join(sorted(others))}") if others else None
 
     def _assigned(self, asked: Counter[int]) -> set[TopicPartition]:
         """From a node that `asked` does not count yet, if there is one."""
@@ -193,16 +230,15 @@ class OffsetReader:
     def current_topic_ids(self, partitions: Iterable[TopicPartition], known: StreamOffset) -> dict[str, uuid.UUID]:
         """Ask for the ids anew. If one differs from the `known` one, ask another node before believing it."""
         wanted = list(partitions)
+        topics = sorted({tp.topic for tp in wanted})
         asked: Counter[int] = Counter()
-        found: dict[str, uuid.UUID] = {}
-        for attempt in range(max(self._attempts, 1)):
-            if attempt:
-                self._sleep(self._retry_ms / 1000)
-            self._cluster.topics.describe(sorted({tp.topic for tp in wanted}), propagation_ms=0, asked=asked)
-            found = self.topic_ids(wanted)
-            if not recreated_topics(known, StreamOffset({}, found)):
-                break
-        return found
+        self._asked = asked
+
+        def ask() -> dict[str, uuid.UUID]:
+            self._cluster.topics.describe(topics, propagation_ms=0, asked=asked)
+            return self.topic_ids(wanted)
+
+        return self._until_believed(ask, lambda found: self._of_other_ids(found, known))
 
     def deleted(self, topics: Collection[str], known: StreamOffset) -> set[str]:
         """Those that certainly were deleted: no broker knows them for as long as news travels, or the name has another
@@ -227,45 +263,87 @@ class OffsetReader:
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return self.list_offsets(dict.fromkeys(partitions, EARLIEST))
 
-    def latest(
-        self, partitions: Iterable[TopicPartition], known: Mapping[TopicPartition, int] | None = None
-    ) -> LogEnds:
+    def latest(self, partitions: Iterable[TopicPartition], known: StreamOffset | None = None) -> LogEnds:
         """The ends of the logs now.
 
-        A log cannot end below an offset that was read from it (`known`), but a new leader may say so for a moment
-        (KAFKA-7703). The driver asks again after such an answer, and then takes it as it is: the plan finds the loss.
-        Where an open transaction alone puts the end there (`held_back`), the end is the known offset.
+        A log cannot end below an offset that was read from it (`known`), and its leader's epoch cannot fall. But a new
+        leader may say the first for a moment (KAFKA-7703), and a leader of before the second. So the driver asks again
+        after such an answer, and then takes it as it is: the plan finds the loss. Where an open transaction alone puts
+        the end there (`held_back`), the end is the known offset.
         """
-        known = known or {}
         wanted = dict.fromkeys(partitions, LATEST)
-        attempt = 1
-        while True:
-            listed = self._list(wanted)
-            below = {tp: offset for tp, offset in known.items() if tp in listed and _below(listed[tp], offset)}
-            held = self.held_back(below)
-            backwards = below.keys() - held.keys()
-            if not backwards or attempt >= self._attempts:
-                break
-            self._wait_after(f"{describe(backwards)} end below what was read already")
-            attempt += 1
+        before = known or StreamOffset({})
+        ends = self._until_believed(lambda: self._ends(wanted, before), lambda ends: self._backwards(ends, before))
+        if known is not None:
+            self._believed_older = frozenset(self._older(ends.listed, known))
+        return ends
+
+    def _ends(self, wanted: Mapping[TopicPartition, int], known: StreamOffset) -> LogEnds:
+        topic_ids = self.topic_ids(wanted)
+        listed = self._list(wanted)
         ends = {tp: found.offset for tp, found in listed.items() if found.offset is not None}
-        last_stable = {tp: ends[tp] for tp in held}
-        ends.update(held)
-        epochs = {tp: found.leader_epoch for tp, found in listed.items() if found.leader_epoch is not None}
-        return LogEnds(ends, epochs, last_stable)
+        epochs: Mapping[TopicPartition, int] = {
+            tp: found.leader_epoch for tp, found in listed.items() if found.leader_epoch is not None
+        }
+        if epochs == known.leader_epochs:  # the same object: comparing 100,000 partitions costs 10 ms each time
+            epochs = known.leader_epochs
+        now = StreamOffset(ends, topic_ids, epochs)
+        below = {tp: offset for tp, offset in carried(known, now).items() if ends.get(tp, offset) < offset}
+        held = {tp: offset for tp, offset in self.held_back(below).items() if offset > ends[tp]}
+        return LogEnds(replace(now, offsets={**ends, **held}), {tp: ends[tp] for tp in held})
+
+    def _backwards(self, ends: LogEnds, known: StreamOffset) -> _Doubt | None:
+        now = ends.listed
+        below = [tp for tp, offset in carried(known, now).items() if now.offsets.get(tp, offset) < offset]
+        if below:
+            return _Doubt(f"{describe(below)} end below what was read already", {tp.topic for tp in below})
+        older = self._older(now, known)
+        if self._believed_older.issuperset(older):
+            return None
+        reason = f"{describe(older)} have leaders of older epochs than what was read already"
+        return _Doubt(reason, {tp.topic for tp in older})
+
+    @staticmethod
+    def _older(now: StreamOffset, known: StreamOffset) -> list[TopicPartition]:
+        """Partitions with older epochs than read. Of a topic with another id, `assigned` has asked again already."""
+        others = recreated_topics(known, replace(now, leader_epochs={}))
+        return [
+            tp
+            for tp in other_epochs(known, now)
+            if tp.topic not in others and compare(known.view(tp), now.view(tp)).is_doubtful
+        ]
+
+    def cut_and_regrown(self, known: StreamOffset, ends: LogEnds) -> set[TopicPartition]:
+        """The partitions that end where they were read to, under a later leader whose log was truncated below that.
+
+        Nothing else tells of such a log before it moves. The driver asks once about each election. A log that an open
+        transaction holds back is asked about when it moves: its records could not be read yet.
+        """
+        now = ends.listed
+        ended = {
+            tp: epoch
+            for tp, epoch in new_leaders(known, now).items()
+            if now.offsets.get(tp) == known.offsets.get(tp)
+            and tp not in ends.last_stable
+            and self._intact.get(tp) != now.leader_epochs[tp]
+        }
+        found = self.epoch_ends(ended, known.offsets) if ended else {}
+        cut = {tp for tp, end in found.items() if end < known.offsets[tp]}
+        self._intact.update((tp, now.leader_epochs[tp]) for tp in ended if tp not in cut)
+        return cut
 
     def held_back(self, offsets: Mapping[TopicPartition, int]) -> Offsets:
-        """Those of these offsets that the logs have reached, though `latest` lists lower ends: transactions are open.
+        """How far the logs have come of these offsets, though `latest` lists lower ends: transactions are open.
 
-        A reader with read_uncommitted, or its group, may have got so far. Nothing is lost there: records come when the
-        transactions have ended. There are no such offsets under read_uncommitted.
+        A reader with read_uncommitted, or its group, may have got there. Nothing is lost up to the high watermark:
+        records come when the transactions have ended. There are no such offsets under read_uncommitted.
         """
         if not offsets or self._isolation_level is not IsolationLevel.READ_COMMITTED:
             return {}
         reached = self.high_watermarks(offsets)
-        return {tp: offset for tp, offset in offsets.items() if tp in reached and offset <= reached[tp]}
+        return {tp: min(offset, reached[tp]) for tp, offset in offsets.items() if tp in reached}
 
-    def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def leader_epochs(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         """The epochs of the present leaders; brokers before 2.1 give none.
 
         The leaders themselves are asked: epochs in metadata may be older than the newest records, which would then look
@@ -287,17 +365,30 @@ class OffsetReader:
         found = self._list(wanted, IsolationLevel.READ_UNCOMMITTED)
         return {tp: one.offset for tp, one in found.items() if one.offset is not None}
 
-    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Offsets:
+    def epoch_ends(
+        self, epochs: Mapping[TopicPartition, int], read: Mapping[TopicPartition, int] | None = None
+    ) -> Offsets:
         """Where leader epochs end in the logs of now (exclusive); a partition whose leader does not know is missing.
 
-        Brokers before 0.11 know no epochs, those before 2.3 answer only clients that may act as a replica.
+        `read`: the offsets up to which logs were read. An end below them says that a log was truncated, and a leader
+        that was just elected may say so in error (redpanda#5435), so the driver asks again. Brokers before 0.11 know no
+        epochs, those before 2.3 answer only clients that may act as a replica.
         """
+
+        def ask() -> Offsets:
+            ends = self._asking(lambda: self._of_existing(epochs, self._cluster.offsets.epoch_ends))
+            return {tp: end.end_offset for tp, end in ends.items() if end.end_offset is not None}
+
+        def doubt(ends: Offsets) -> _Doubt | None:
+            cut = [tp for tp, end in ends.items() if end < (read or {}).get(tp, end)]
+            reason = f"{describe(cut)} were truncated below what was read already"
+            return _Doubt(reason, {tp.topic for tp in cut}) if cut else None
+
         try:
-            found = self._asking(lambda: self._of_existing(epochs, self._cluster.offsets.epoch_ends))
+            return self._until_believed(ask, doubt)
         except (UnsupportedApiVersion, ClusterAuthorizationFailed) as error:
             log.info("whether logs were truncated is not looked at: %s", error)
             return {}
-        return {tp: end.end_offset for tp, end in found.items() if end.end_offset is not None}
 
     def _list(
         self, wanted: Mapping[TopicPartition, int], isolation_level: IsolationLevel | None = None
@@ -338,7 +429,3 @@ class OffsetReader:
                     raise
                 wanted = {tp: symbol for tp, symbol in wanted.items() if tp in left}
         return {}
-
-
-def _below(found: ListedOffset, offset: int) -> bool:
-    return found.offset is not None and found.offset < offset

@@ -36,6 +36,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
+from kafkasource.client.log_view import LogView
 from kafkasource.client.parts.offsets import EARLIEST as EARLIEST
 from kafkasource.client.parts.offsets import LATEST as LATEST
 from kafkasource.errors import KafkaSourceError
@@ -65,6 +66,10 @@ class StreamOffset:
     topic_ids: Mapping[str, uuid.UUID] = field(default_factory=dict)
     leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     start: StreamOffset | None = None  # the start of the query's first micro-batch; only the end of that batch has it
+
+    def view(self, tp: TopicPartition) -> LogView:
+        """Get what identifies the partition's log."""
+        return LogView(self.topic_ids.get(tp.topic), self.leader_epochs.get(tp))
 
 
 def to_json(offset: StreamOffset) -> OffsetJson:

@@ -2,14 +2,17 @@
 
 Nothing here calls a broker: `questions` says what to ask, and `plan` takes the answers. Losses have the texts of the
 JVM connector (KafkaOffsetReader.getOffsetRangesFromResolvedOffsets). Topic ids and leader epochs show two more losses:
-a topic that was deleted and created again under its name, and a log that was truncated and written anew.
+a topic that was deleted and created again under its name, and a log that was truncated and written anew. `log_view`
+compares them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from kafkasource.client.log_view import LogView, Verdict, compare
 from kafkasource.errors import KafkaSourceError
 from kafkasource.source import loss
 from kafkasource.source.loss import Loss
@@ -18,8 +21,7 @@ from kafkasource.source.plan.subscription import Assign, SubscribePattern, Subsc
 from kafkasource.types import OffsetRange, TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class Questions:
+class Questions(NamedTuple):
     """The questions about the present logs that a plan needs answered."""
 
     earliest: set[TopicPartition]  # where these begin
@@ -35,11 +37,37 @@ class ReadPlan:
 
 
 def recreated_topics(before: StreamOffset, now: StreamOffset) -> set[str]:
-    """Topics whose name belongs to another topic now, as far as both ids are known."""
-    known = before.topic_ids
-    if known == now.topic_ids:
-        return set()
-    return {topic for topic, topic_id in now.topic_ids.items() if known.get(topic, topic_id) != topic_id}
+    """Topics whose name belongs to another topic now, as far as ids show it, or epochs where ids are not known."""
+    found: set[str] = set()
+    if before.topic_ids != now.topic_ids:
+        found.update(
+            topic
+            for topic, topic_id in now.topic_ids.items()
+            if compare(LogView(before.topic_ids.get(topic)), LogView(topic_id)) is Verdict.ANOTHER_TOPIC
+        )
+    found.update(tp.topic for tp in other_epochs(before, now) if _verdict(before, now, tp) is Verdict.ANOTHER_TOPIC)
+    return found
+
+
+def new_leaders(before: StreamOffset, now: StreamOffset) -> dict[TopicPartition, int]:
+    """The epochs `before` of the partitions that have a later leader now: their logs may have been truncated."""
+    return {
+        tp: before.leader_epochs[tp]
+        for tp in other_epochs(before, now)
+        if _verdict(before, now, tp) is Verdict.NEWER_LEADER
+    }
+
+
+def other_epochs(before: StreamOffset, now: StreamOffset) -> list[TopicPartition]:
+    """Few of many: the partitions whose epochs are known and not the same."""
+    known = before.leader_epochs
+    if known is now.leader_epochs or known == now.leader_epochs:
+        return []
+    return [tp for tp, epoch in now.leader_epochs.items() if known.get(tp, epoch) != epoch]
+
+
+def _verdict(before: StreamOffset, now: StreamOffset, tp: TopicPartition) -> Verdict:
+    return compare(before.view(tp), now.view(tp))
 
 
 def carried(begin: StreamOffset, now: StreamOffset) -> Offsets:
@@ -52,15 +80,20 @@ def carried(begin: StreamOffset, now: StreamOffset) -> Offsets:
     )
 
 
-def advanced(begin: StreamOffset, ends: Offsets, listed: StreamOffset) -> StreamOffset | None:
+def advanced(
+    begin: StreamOffset, ends: Offsets, listed: StreamOffset, cut: Collection[TopicPartition] = ()
+) -> StreamOffset | None:
     """The end of a micro-batch from `begin` to `ends`, in the logs as `listed`. None: nothing is new.
 
     Epochs are those of the listing. But a partition that does not move keeps its own, so that the driver checks its log
-    when it moves. Where nothing but offsets has changed, the ids and epochs are the very objects of `begin`: with
-    100,000 partitions of which few are busy, nothing is made for each of the idle ones.
+    when it moves; and no partition gets an older one, for records below its offset may be of its own. `cut`: partitions
+    that do not move and whose logs were truncated and have grown to the same offset: their epochs are news. Where
+    nothing but offsets has changed, the ids and epochs are the very objects of `begin`: with 100,000 partitions of
+    which few are busy, nothing is made for each of the idle ones.
     """
     recreated = recreated_topics(begin, listed)
-    if ends == begin.offsets and not recreated:
+    cut = {tp for tp in cut if tp in ends and begin.leader_epochs.get(tp) != listed.leader_epochs.get(tp)}
+    if ends == begin.offsets and not recreated and not cut:
         return None
     if (
         listed.leader_epochs == begin.leader_epochs
@@ -70,7 +103,9 @@ def advanced(begin: StreamOffset, ends: Offsets, listed: StreamOffset) -> Stream
         return StreamOffset(ends, begin.topic_ids, begin.leader_epochs)
     epochs = {tp: epoch for tp, epoch in listed.leader_epochs.items() if tp in ends}
     for tp, epoch in begin.leader_epochs.items():
-        if tp in ends and ends[tp] == begin.offsets.get(tp) and tp.topic not in recreated:
+        if tp not in ends or tp.topic in recreated or tp in cut:
+            continue
+        if ends[tp] == begin.offsets.get(tp) or epochs.get(tp, epoch) < epoch:
             epochs[tp] = epoch
     topics = {tp.topic for tp in ends}
     known = {**begin.topic_ids, **listed.topic_ids}
@@ -78,13 +113,9 @@ def advanced(begin: StreamOffset, ends: Offsets, listed: StreamOffset) -> Stream
 
 
 def questions(begin: StreamOffset, until: StreamOffset) -> Questions:
-    """A partition that moved under a later leader than at `begin` may have lost the records read last (KIP-320)."""
+    """A partition under a later leader than at `begin` may have lost the records read last (KIP-320)."""
     start, end = carried(begin, until), until.offsets
-    epochs = {
-        tp: epoch
-        for tp, epoch in begin.leader_epochs.items()
-        if until.leader_epochs.get(tp, epoch) != epoch and tp in start and tp in end and start[tp] != end[tp]
-    }
+    epochs = {tp: epoch for tp, epoch in new_leaders(begin, until).items() if tp in start and tp in end}
     return Questions(earliest=end.keys() - start.keys(), epochs=epochs)
 
 
@@ -118,7 +149,7 @@ def plan(
     recreated = recreated_topics(begin, until)
     start, end = carried(begin, until), until.offsets
     new = end.keys() - start.keys()
-    cut = {tp: offset for tp, offset in (epoch_ends or {}).items() if tp in start and offset < start[tp]}
+    cut = {tp: offset for tp, offset in (epoch_ends or {}).items() if tp in start and tp in end and offset < start[tp]}
     losses = [
         *_recreated(recreated, begin, until),
         *_new(new, earliest, recreated, deleted),
@@ -126,7 +157,8 @@ def plan(
         *_truncated(cut, begin, until),
     ]
     ranges: list[OffsetRange] = []
-    for tp in sorted(tp for tp, offset in end.items() if start.get(tp) != offset):  # few of many, when idle
+    moved = {tp for tp, offset in end.items() if start.get(tp) != offset}  # few of many, when idle
+    for tp in sorted(moved | cut.keys()):
         if tp in new and tp not in earliest:
             continue
         first = cut[tp] if tp in cut else start[tp] if tp in start else earliest[tp]
@@ -147,10 +179,20 @@ def plan(
 
 def _recreated(topics: Collection[str], begin: StreamOffset, until: StreamOffset) -> Iterator[Loss]:
     for topic in sorted(topics):
+        before, now = begin.topic_ids.get(topic), until.topic_ids.get(topic)
+        if before is not None and now is not None:
+            shown = f"its id was {before} and is {now} now"
+        else:
+            fell = [tp for tp in other_epochs(begin, until) if _verdict(begin, until, tp) is Verdict.ANOTHER_TOPIC]
+            tp = min(tp for tp in fell if tp.topic == topic)
+            shown = (
+                f"the leader epoch of {tp} was {begin.leader_epochs[tp]} and is {until.leader_epochs[tp]} now, and it"
+                " never falls within one topic"
+            )
         yield Loss(
             loss.TOPIC_RECREATED,
-            f"Topic {topic} has been deleted and created again: its id was {begin.topic_ids[topic]} and is"
-            f" {until.topic_ids[topic]} now. What had not been read of the old one is gone.",
+            f"Topic {topic} has been deleted and created again: {shown}. What had not been read of the old one is"
+            " gone.",
             "The new one is read from its earliest offsets.",
         )
 

@@ -15,7 +15,7 @@ from kafkasource.source import loss
 from kafkasource.source.loss import Loss
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import Offsets, PartitionOffsets, StreamOffset
-from kafkasource.source.plan.planner import advanced, carried, plan, questions, recreated_topics
+from kafkasource.source.plan.planner import advanced, plan, questions, recreated_topics
 from kafkasource.source.plan.positions import Position
 from kafkasource.types import OffsetRange, TopicPartition
 
@@ -102,14 +102,13 @@ class FetchPositions:
         truncated or ends below the position. With `failOnDataLoss=false` it warns of each, and reading continues as the
         warning says: in a topic that was created again, from its earliest offsets.
         """
-        until = self._listed()
-        moved = None if until is None else advanced(self._at, until.offsets, until)
-        if until is None or moved is None:
+        moved = self._listed()
+        if moved is None:
             return []
-        asked = questions(self._at, until)
+        asked = questions(self._at, moved)
         earliest = self._reader.earliest(asked.earliest) if asked.earliest else {}
-        epoch_ends = self._reader.epoch_ends(asked.epochs) if asked.epochs else {}
-        planned = plan(self._at, until, earliest, epoch_ends)
+        epoch_ends = self._reader.epoch_ends(asked.epochs, self._at.offsets) if asked.epochs else {}
+        planned = plan(self._at, moved, earliest, epoch_ends)
         self._report(planned.losses)
         starts = {one.topic_partition: one.start_offset for one in planned.ranges}
         self._at = replace(moved, offsets={tp: starts.get(tp, end) for tp, end in moved.offsets.items()})
@@ -129,7 +128,7 @@ class FetchPositions:
         self._at = replace(self._at, offsets={**self._at.offsets, **offsets})
 
     def _listed(self) -> StreamOffset | None:
-        """The ends and identities of the logs. None: nothing has moved, and there is no reason to look closer.
+        """The ends of the logs, as those of a query's next micro-batch. None: nothing is new.
 
         If anything has moved since, it asks for topic ids after it listed the ends. If an id has changed, the ends may
         be those of the old log, so it lists them again.
@@ -139,18 +138,17 @@ class FetchPositions:
         partitions: Collection[TopicPartition] = at.offsets.keys()
         if due:
             partitions = self._held if self._assigned is None else self._assigned(at)
-        known = carried(at, StreamOffset({}, reader.topic_ids(partitions)))
-        ends = reader.latest(partitions, known)
+        ends = reader.latest(partitions, at)
+        listed, cut = ends.listed, reader.cut_and_regrown(at, ends)
         # `begin` may have just learned of a topic that was created again, with as many records as before.
-        same = ends.offsets == at.offsets and not recreated_topics(at, StreamOffset({}, reader.topic_ids(partitions)))
-        if same and not due:
+        if listed.offsets == at.offsets and not cut and not recreated_topics(at, listed) and not due:
             return None
         topic_ids = reader.current_topic_ids(partitions, at) if partitions else {}
         if recreated_topics(at, StreamOffset({}, topic_ids)):
-            ends = reader.latest(partitions)
+            listed = reader.latest(partitions, at).listed
         if due:
             self._look_again_s = self._clock() + _LOOK_AGAIN_S
-        return StreamOffset(ends.offsets, topic_ids, ends.leader_epochs)
+        return advanced(at, listed.offsets, replace(listed, topic_ids=topic_ids), cut)
 
     def _report(self, losses: Iterable[Loss]) -> None:
         loss.report(losses, fail_on_data_loss=self._fail_on_data_loss)

@@ -159,7 +159,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             earliest_of_new=reader.earliest,
             weigh=self._weigh,
         )
-        end = advanced(begin, ends, listed) if ends else None
+        end = advanced(begin, ends, listed, self._end_offsets.cut) if ends else None
         if first and (end is not None or begin.offsets):
             end = replace(end or begin, start=begin)
         self._planned = (end or begin).offsets
@@ -192,20 +192,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         until = self._recent.from_json(end)
         begin = self._first.to_replay(self._recent.from_json(start), until, lambda: self._reader)
-        if begin.offsets == until.offsets and not recreated_topics(begin, until):
+        asked = questions(begin, until)
+        if begin.offsets == until.offsets and not asked.epochs and not recreated_topics(begin, until):
             return []
         reader = self._reader
         if self._end_offsets.frozen is not None:
-            latest = reader.latest(until.offsets, known=until.offsets).offsets
+            latest = reader.latest(until.offsets, known=until).offsets
             deleted = self._deleted({tp.topic for tp in until.offsets.keys() - latest.keys()}, until)
             check_available_now(until.offsets, self._end_offsets.frozen.offsets, latest, deleted)
-        asked = questions(begin, until)
         earliest = reader.earliest(asked.earliest)
         planned = plan(
             begin,
             until,
             earliest,
-            reader.epoch_ends(asked.epochs),
+            reader.epoch_ends(asked.epochs, begin.offsets) if asked.epochs else {},
             subscription=self._subscription,
             deleted=self._deleted(unseen_topics(begin, until, earliest), begin),
             seen_ends=self._end_offsets.ends_of_gone,

@@ -40,13 +40,13 @@ def reader(cluster, sleep=None, **given):
 def test_ends_of_logs_come_with_the_epochs_of_the_leaders_that_told_them():
     cluster = FakeCluster(t=[(0, 5), (2, 9)])
     cluster.epochs = {T0: 3}
-    assert reader(cluster).latest([T0, T1]) == ({T0: 5, T1: 9}, {T0: 3}, {})
+    assert reader(cluster).latest([T0, T1]) == (StreamOffset({T0: 5, T1: 9}, {}, {T0: 3}), {})
 
 
 def test_a_log_that_ends_below_what_was_read_is_asked_again_until_it_does_not():
     cluster, sleep = FakeCluster(t=[(0, 3)]), Sleeps()
     sleep.meanwhile = lambda: cluster.logs.update(t=[(0, 8)])
-    found = reader(cluster, sleep, **{"fetchOffset.retryIntervalMs": "700"}).latest([T0], known={T0: 8})
+    found = reader(cluster, sleep, **{"fetchOffset.retryIntervalMs": "700"}).latest([T0], StreamOffset({T0: 8}))
     assert found.offsets == {T0: 8}
     assert sleep == [0.7]
 
@@ -55,7 +55,7 @@ def test_a_log_that_ends_below_what_was_read_is_asked_again_until_it_does_not():
 def test_a_log_that_stays_backwards_is_taken_as_it_is_after_the_last_attempt(attempts):
     cluster, sleep = FakeCluster(t=[(0, 3)]), Sleeps()
     asked = reader(cluster, sleep, **{"fetchOffset.numRetries": str(attempts)})
-    assert asked.latest([T0], known={T0: 8}).offsets == {T0: 3}
+    assert asked.latest([T0], StreamOffset({T0: 8})).offsets == {T0: 3}
     assert len(cluster.listed) == attempts
     assert sleep == [1.0] * (attempts - 1)  # the JVM connector's default
 
@@ -64,8 +64,8 @@ def test_a_log_that_an_open_transaction_ends_below_what_was_read_is_asked_for_it
     cluster, sleep = FakeCluster(t=[(0, 8), (0, 9), (0, 9)]), Sleeps()
     cluster.stable, cluster.epochs = {T0: 3, T1: 3, T2: 3}, {T0: 7}
     asked = reader(cluster, sleep, **{"kafka.isolation.level": "read_committed"})
-    found = asked.latest([T0, T1, T2], known={T0: 8, T1: 5, T2: 3})
-    assert found == ({T0: 8, T1: 5, T2: 3}, {T0: 7}, {T0: 3, T1: 3})
+    found = asked.latest([T0, T1, T2], StreamOffset({T0: 8, T1: 5, T2: 3}))
+    assert found == (StreamOffset({T0: 8, T1: 5, T2: 3}, {}, {T0: 7}), {T0: 3, T1: 3})
     assert cluster.listed[1:] == [{T0: LATEST, T1: LATEST}]
     assert (list(sleep), caplog.messages) == ([], [])
 
@@ -74,7 +74,7 @@ def test_a_log_whose_high_watermark_is_below_what_was_read_is_backwards_under_re
     cluster, sleep = FakeCluster(t=[(0, 7), (0, 8)]), Sleeps()
     cluster.stable = {T0: 3, T1: 3}
     asked = reader(cluster, sleep, **{"kafka.isolation.level": "read_committed"})
-    assert asked.latest([T0, T1], known={T0: 8, T1: 8}).offsets == {T0: 3, T1: 8}
+    assert asked.latest([T0, T1], StreamOffset({T0: 8, T1: 8})).offsets == {T0: 7, T1: 8}
     assert sleep == [1.0, 1.0]
 
 
@@ -89,7 +89,7 @@ def test_a_partition_that_is_deleted_before_its_high_watermark_is_asked_for_is_m
         return found
 
     cluster.offsets.list = deleted_after
-    assert asked.latest([T0], known={T0: 8}).offsets == {}
+    assert asked.latest([T0], StreamOffset({T0: 8})).offsets == {}
 
 
 # Failures: the client below tries again by itself until `kafka.default.api.timeout.ms`. What it raises then, or at once

@@ -165,11 +165,39 @@ def test_a_topic_whose_id_is_not_known_is_taken_for_the_same(before, now):
     assert (made.losses, [r.start_offset for r in made.ranges]) == ([], [5])
 
 
-def test_only_partitions_that_moved_under_another_leader_are_asked_where_their_epoch_ends():
+def test_only_partitions_under_a_later_leader_are_asked_where_their_epoch_ends():
     begin = at({T0: 5, T1: 5, T2: 5, T3: 5}, OLD, {T0: 1, T1: 1, T2: 1})
     until = at({T0: 9, T1: 9, T2: 5, T3: 9}, OLD, {T0: 1, T1: 2, T2: 2, T3: 2})
     asked = questions(begin, until)
-    assert (asked.epochs, asked.earliest) == ({T1: 1}, set())
+    assert (asked.epochs, asked.earliest) == ({T1: 1, T2: 1}, set())
+
+
+def test_where_there_are_no_ids_an_epoch_that_falls_shows_another_topic_of_the_name():
+    """An epoch cannot fall within one topic. Kafka 2.4 to 2.7, later ones with an IBP below 2.8."""
+    begin, until = at({T0: 50, T1: 50}, None, {T0: 5, T1: 0}), at({T0: 80, T1: 9}, None, {T0: 0, T1: 0})
+    assert questions(begin, until) == ({T0, T1}, {})
+    made = plan(begin, until, {T0: 0, T1: 0})
+    assert [(r.topic_partition, r.start_offset, r.end_offset) for r in made.ranges] == [(T0, 0, 80), (T1, 0, 9)]
+    (found,) = made.losses
+    assert found.condition == "TOPIC_RECREATED"
+    assert "the leader epoch of t-0 was 5 and is 0 now" in found.text
+
+
+def test_with_the_same_id_an_older_epoch_is_old_news_and_does_not_replace_the_one_in_the_offset():
+    begin, listed = at({T0: 5}, OLD, {T0: 5}), at({T0: 9}, OLD, {T0: 4})
+    assert advanced(begin, {T0: 9}, listed) == at({T0: 9}, OLD, {T0: 5})
+    assert plan(begin, listed, {}).losses == []
+
+
+def test_a_log_truncated_and_grown_to_the_very_offset_is_news_that_is_read_from_the_cut():
+    begin, listed = at({T0: 5, T1: 5}, OLD, {T0: 1, T1: 1}), at({T0: 5, T1: 5}, OLD, {T0: 2, T1: 2})
+    assert advanced(begin, listed.offsets, listed) is None
+    end = advanced(begin, listed.offsets, listed, {T0})
+    assert end == at({T0: 5, T1: 5}, OLD, {T0: 2, T1: 1})
+    made = plan(begin, end, {}, {T0: 3})
+    assert [(r.start_offset, r.end_offset, r.leader_epoch) for r in made.ranges] == [(3, 5, 2)]
+    assert [found.condition for found in made.losses] == ["LOG_TRUNCATED"]
+    assert advanced(end, listed.offsets, listed, {T0}) is None
 
 
 def test_an_epoch_that_ends_behind_what_was_read_is_no_loss():

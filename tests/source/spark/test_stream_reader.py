@@ -350,7 +350,7 @@ def test_a_log_that_ends_before_what_was_read_is_a_loss_under_read_committed_too
     cluster.stable, begin = {T0: 100}, {"t": {"0": 120}}
     stream = reader(cluster, **READ_COMMITTED)
     end = stream.latestOffset(begin, ReadAllAvailable())
-    with pytest.raises(DataLoss, match="Partition t-0 offset was changed from 120 to 100"):
+    with pytest.raises(DataLoss, match="Partition t-0 offset was changed from 120 to 110"):
         stream.partitions(begin, end)
 
 
@@ -515,14 +515,21 @@ def test_a_checkpoint_of_the_jvm_connector_goes_on_and_learns_which_logs_they_ar
 
 @pytest.mark.parametrize("length", [3, 5, 50])
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_recreated_topic_is_data_loss_however_long_and_is_read_whole_where_that_may_be(length, restarted):
-    cluster = identified(t=[(0, 5), (0, 5)])
+@pytest.mark.parametrize("ids", [True, False])  # False: Kafka 2.4 to 2.7, where only the epoch shows it
+def test_a_recreated_topic_is_data_loss_however_long_and_is_read_whole_where_that_may_be(length, restarted, ids):
     for fail in ("true", "false"):
+        cluster = identified(t=[(0, 5), (0, 5)])
+        if not ids:
+            cluster.topic_ids.clear()
         stream = reader(cluster, failOnDataLoss=fail)
         start = checkpoint(cluster)
         if not restarted:
             assert stream.latestOffset(start, ReadAllAvailable()) == start
         cluster.recreate("t", (0, length), (1, length))
+        if not ids:
+            cluster.topic_ids.clear()
+            cluster.epochs = dict.fromkeys(cluster.epochs, 0)
+            cluster.ends_of_epochs = dict.fromkeys([(tp, 3) for tp in cluster.epochs])
         end = wire(stream.latestOffset(start, ReadAllAvailable()))
         if fail == "true":
             with pytest.raises(DataLoss, match=r"TOPIC_RECREATED.*Topic t "):
@@ -541,7 +548,7 @@ def test_a_recreated_topic_keeps_the_limit():
 
 
 @pytest.mark.parametrize("length", [3, 5, 50])
-def test_a_truncated_log_is_data_loss_once_it_moves_also_where_it_grew_past_what_was_read(length):
+def test_a_truncated_log_is_data_loss_however_long_it_is_again(length):
     cluster = identified(t=[(0, 5), (0, 5)])
     start = checkpoint(cluster)
     cluster.logs["t"] = [(0, length), (0, 9)]
@@ -549,14 +556,97 @@ def test_a_truncated_log_is_data_loss_once_it_moves_also_where_it_grew_past_what
     cluster.ends_of_epochs = {(TopicPartition("t", 0), 3): 2, (TopicPartition("t", 1), 3): 5}
     stream = reader(cluster)
     end = wire(stream.latestOffset(start, ReadAllAvailable()))
-    if length != 5:  # in a log that stands where it stood nothing is read
-        with pytest.raises(DataLoss, match=r"LOG_TRUNCATED.*t-0 was truncated to offset 2.*\[2, 5\)"):
-            stream.partitions(start, end)
+    with pytest.raises(DataLoss, match=r"LOG_TRUNCATED.*t-0 was truncated to offset 2.*\[2, 5\)"):
+        stream.partitions(start, end)
     stream = reader(cluster, failOnDataLoss="false")
-    assert spans(ranges(stream, start, end)) == ([(1, 5, 9)] if length == 5 else [(0, 2, length), (1, 5, 9)])
+    assert spans(ranges(stream, start, end)) == [(0, 2, length), (1, 5, 9)]
     cluster.logs["t"][0] = (0, length + 1)
     again = wire(stream.latestOffset(end, ReadAllAvailable()))
-    assert spans(ranges(stream, end, again)) == [(0, 2 if length == 5 else length, length + 1)]
+    assert spans(ranges(stream, end, again)) == [(0, length, length + 1)]
+
+
+def test_an_older_epoch_of_one_leader_alone_is_not_written_to_the_checkpoint():
+    """Without ids, the leader that is cut off looks like the leader of a topic made again."""
+    cluster = identified(t=[(0, 5)])
+    cluster.topic_ids.clear()
+    stream, start = reader(cluster), checkpoint(cluster)
+    cluster.logs["t"], cluster.epochs[T0] = [(0, 9)], 2
+    listing = cluster.offsets.list
+
+    def of_before(wanted, isolation_level):
+        found = listing(wanted, isolation_level)
+        cluster.logs["t"], cluster.epochs[T0] = [(0, 7)], 3  # once other brokers were asked for the leader
+        return found
+
+    cluster.offsets.list = of_before
+    end = wire(stream.latestOffset(start, ReadAllAvailable()))
+    assert cluster.patience[-1] == 0
+    assert spans(ranges(stream, start, end)) == [(0, 5, 7)]
+
+
+def test_one_wrong_end_of_an_epoch_is_no_loss():
+    """Redpanda #5435, #15112: a leader that was just elected, asked once."""
+    for fail in ("true", "false"):
+        cluster = identified(t=[(0, 8996)])
+        stream, start = reader(cluster, failOnDataLoss=fail), checkpoint(cluster)
+        cluster.logs["t"], cluster.epochs[T0] = [(0, 9000)], 4
+        cluster.ends_of_epochs[T0, 3] = 8378
+        cluster.offsets.epoch_ends = wrong_once(cluster)
+        end = wire(stream.latestOffset(start, ReadAllAvailable()))
+        assert spans(ranges(stream, start, end)) == [(0, 8996, 9000)]
+
+
+def wrong_once(cluster):
+    right = cluster.offsets.epoch_ends
+
+    def epoch_ends(asked):
+        found = right(asked)
+        cluster.ends_of_epochs.clear()
+        return found
+
+    return epoch_ends
+
+
+@pytest.mark.parametrize("tolerant", [True, False])
+def test_a_log_truncated_behind_an_open_transaction_is_not_read_twice(tolerant):
+    """Read up to 20 under read_uncommitted; a transaction is open since 5; an unclean election cuts the log to 15."""
+    cluster = identified(t=[(0, 20)])
+    cluster.stable[T0] = 5
+    start = checkpoint(cluster)
+    cluster.logs["t"], cluster.epochs[T0], cluster.ends_of_epochs[T0, 3] = [(0, 15)], 4, 15
+    stream = reader(cluster, failOnDataLoss="false" if tolerant else "true", **READ_COMMITTED)
+    end = wire(stream.latestOffset(start, ReadAllAvailable()))
+    assert end["t"] == {"0": 15}
+    if not tolerant:
+        with pytest.raises(DataLoss, match="t-0 was truncated to offset 15"):
+            stream.partitions(start, end)
+        return
+    assert ranges(stream, start, end) == []
+    cluster.stable.clear()
+    cluster.logs["t"] = [(0, 18)]
+    again = wire(stream.latestOffset(end, ReadAllAvailable()))
+    assert spans(ranges(stream, end, again)) == [(0, 15, 18)]
+
+
+def test_a_log_truncated_and_grown_to_the_very_offset_is_noticed_before_it_moves():
+    cluster = identified(t=[(0, 5), (0, 5)])
+    start = checkpoint(cluster)
+    cluster.epochs = {TopicPartition("t", 0): 4, TopicPartition("t", 1): 4}
+    cluster.ends_of_epochs = {(TopicPartition("t", 0), 3): 2, (TopicPartition("t", 1), 3): 5}
+    stream = reader(cluster, failOnDataLoss="false")
+    end = wire(stream.latestOffset(start, ReadAllAvailable()))
+    assert (topics(end), end == start) == (topics(start), False)
+    assert spans(ranges(stream, start, end)) == [(0, 2, 5)]
+    assert stream.latestOffset(end, ReadAllAvailable()) == end  # once
+
+
+def test_an_election_in_a_log_that_stands_still_is_asked_about_once():
+    cluster = identified(t=[(0, 5), (0, 5)])
+    stream, start = reader(cluster), checkpoint(cluster)
+    cluster.epochs[TopicPartition("t", 0)] = 4
+    for _ in range(5):
+        assert stream.latestOffset(start, ReadAllAvailable()) == start
+    assert cluster.epochs_asked == [{TopicPartition("t", 0): 3}]
 
 
 def test_leaders_are_asked_for_epochs_only_where_they_changed():
