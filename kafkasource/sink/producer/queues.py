@@ -25,6 +25,7 @@ from kafkasource.sink.producer.batch import (
 )
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
+from kafkasource.sink.producer.fitting import Fitting
 from kafkasource.sink.producer.pool import Buffer, BufferPool
 from kafkasource.types import NEVER, TopicPartition
 
@@ -33,7 +34,6 @@ Span = tuple[int, int, int]
 """A partition and [first, last): its positions in the order of rows."""
 
 _NAMED_HOLDERS = 3  # in an error
-_SMALLEST_SPLIT_BYTES = 1024  # batch.size cannot be less
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class PartitionQueues:
         # that none starves.
         self._waiting: dict[PartitionBatches, None] = {}
         self._oldest_ms: float = NEVER  # no waiting batch was created earlier
-        self._fitting_bytes: dict[str, int] = {}  # by topic: what batches were split to
+        self._fitting: dict[str, Fitting] = {}  # of topics whose brokers have refused a batch as too large
         self._closed = False
 
     def close(self) -> None:
@@ -87,8 +87,9 @@ class PartitionQueues:
         return len(self._partitions)
 
     def fitting_bytes(self, topic: str) -> int | None:
-        """How large a batch of the topic may be, if its brokers have refused larger ones."""
-        return self._fitting_bytes.get(topic)
+        """How large a batch of the topic may be before compression, if its brokers have refused larger ones."""
+        fitting = self._fitting.get(topic)
+        return None if fitting is None else fitting.plain_bytes
 
     def take_open(
         self, topic: str, spans: Sequence[Span], delivery: Delivery
@@ -185,6 +186,12 @@ class PartitionQueues:
                     self._waiting[partition] = None
         return taken
 
+    def encoded(self, batch: ProducerBatch) -> None:
+        """A batch was encoded: its size says how well records of its topic compress."""
+        topic = batch.topic_partition.topic
+        if (fitting := self._fitting.get(topic)) is not None:
+            self._fitting[topic] = fitting.seen(batch.builder.estimated_size, batch.size)
+
     def put_back(self, batch: ProducerBatch) -> None:
         """Send the batch again, before any batch of its partition that was first sent later or not yet."""
         with self._lock:
@@ -197,11 +204,15 @@ class PartitionQueues:
         """Replace a batch in flight with its pieces (`pieces_of`). Returns their number. Its request has been answered,
         or it was encoded but not sent.
 
-        `too_large`: batches of its topic that are opened from now on are no larger than the pieces. If it raises
-        CorruptRecordBatch, nothing has changed.
+        `too_large`: batches of its topic that are opened from now on are no larger than the pieces, until their
+        records compress better (`Fitting`). If it raises CorruptRecordBatch, nothing has changed.
         """
         pieces = pieces_of(batch, self.new_builder)
-        tp, fitting = batch.topic_partition, max(target_bytes(batch), _SMALLEST_SPLIT_BYTES)
+        tp = batch.topic_partition
+        if too_large:
+            self._fitting[tp.topic] = Fitting.halved(
+                batch.builder.estimated_size, batch.size, target_bytes(batch), self._fitting.get(tp.topic)
+            )
         batch.encoded = None
         batch.builder = None  # type: ignore[assignment]  # as in release
         batch.allotment.holders += len(pieces) - 1
@@ -211,8 +222,6 @@ class PartitionQueues:
             partition.replace(batch, pieces)
             self._waiting[partition] = None
             self._oldest_ms = min(self._oldest_ms, batch.created_ms)
-            if too_large:
-                self._fitting_bytes[tp.topic] = min(fitting, self._fitting_bytes.get(tp.topic, fitting))
         return len(pieces)
 
     def may_be_stored(self, batch: ProducerBatch) -> bool:

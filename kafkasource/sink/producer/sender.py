@@ -257,6 +257,7 @@ class Sender:
                     self._give_up(batch, explained(error, batch))
                     self._finish(batch)
                     continue
+                self._queues.encoded(batch)
                 if batch.size > self.config.max_request_bytes and batch.record_count > 1:  # compression made it grow
                     self._split(batch, None)
                     continue

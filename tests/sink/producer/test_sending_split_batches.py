@@ -2,6 +2,7 @@
 
 import random
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from random_inputs import examples
 from sink_fakes import T0, FakeTransactions, Rig, is_transactional, producer_of
 
 from kafkasource.errors import MessageTooLarge
-from kafkasource.records.builder import BatchBuilder
+from kafkasource.records.builder import BatchBuilder, RecordColumns
 from kafkasource.sink.producer.producer_id import TaskTransaction
 
 TOO_LARGE, NOT_LEADER, OUT_OF_ORDER = 10, 6, 45
@@ -36,7 +37,7 @@ class StrictBroker:
         return 0
 
 
-def drive(rig, delivery, broker, outcomes=(), turns=2000):
+def drive(rig, delivery, broker, outcomes=(), turns=2000, until=lambda: False):
     """Turns of the sender against the broker, each answer with the next of the outcomes, until all is settled."""
     outcomes = iter(outcomes)
     for _ in range(turns):
@@ -46,7 +47,7 @@ def drive(rig, delivery, broker, outcomes=(), turns=2000):
             assert len(sent.batches[T0]) <= rig.config.max_request_bytes or len(sent.batches) == 1
             code = next(outcomes, 0) or broker.append(sent.batches[T0])
             sent.answer(codes={T0: code} if code else None)
-        if delivery.failed or (not rig.leaked_bytes and delivery.flushing):
+        if delivery.failed or until() or (not rig.leaked_bytes and delivery.flushing):
             return
     raise AssertionError("it does not end")
 
@@ -114,6 +115,44 @@ def test_a_batch_that_compression_made_grow_beyond_a_request_is_split_before_it_
     sizes = [len(batch) for sent in rig.client.sent for batch in sent.batches.values()]
     assert len(sizes) == 6
     assert max(sizes) <= 4096
+
+
+def stored_after(rig, delivery, broker, values):
+    """The numbers of records in the batches that the broker has stored of these values, and how many it has refused."""
+    before = len(rig.client.sent)
+    rows = RecordColumns(None, pa.array(values, pa.binary()), default_timestamp_ms=1)
+    for first in range(0, len(values), 40):
+        rig.accumulator.append("t", rows, None, [(0, first, min(first + 40, len(values)))], delivery)
+        drive(rig, delivery, broker, until=lambda: rig.pool.in_use_bytes <= rig.config.batch_bytes)
+    sent = [each.batches[T0] for each in rig.client.sent[before:]]
+    counts = [producer_of(batch)[3] for batch in sent if len(batch) <= broker.largest]
+    return counts, len(sent) - len(counts)
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_after_records_that_compress_badly_batches_grow_again_without_being_refused(codec):
+    """In as many steps as in Kafka's CompressionRatioEstimator: from half a batch to a whole one in a hundred."""
+    noise = random.Random(1)
+    rig = Rig(compression=codec, linger_ms=60_000)
+    broker, delivery = StrictBroker(largest=3000), rig.sender.begin()
+    well = [b"v" * 100] * 4000
+    before, refused = stored_after(rig, delivery, broker, well[:400])
+    assert (max(before), refused) == (37, 0)
+    badly, refused = stored_after(rig, delivery, broker, [noise.randbytes(100) for _ in range(400)])
+    assert (badly[-2] in (18, 19), refused) == (True, 2)
+    after, refused = stored_after(rig, delivery, broker, well)
+    assert (max(after[:60]), after[120], refused) == (26, 37, 0)
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_a_topic_whose_limit_is_below_a_batch_refuses_what_is_open_then_and_no_other(codec):
+    noise = random.Random(1)
+    rig = Rig(compression=codec, linger_ms=60_000)
+    broker, delivery = StrictBroker(largest=3000), rig.sender.begin()
+    values = [noise.randbytes(100) for _ in range(4000)]
+    assert stored_after(rig, delivery, broker, values[:100])[1] == 2
+    counts, refused = stored_after(rig, delivery, broker, values[100:])
+    assert ({*counts[3:]} <= {18, 19}, refused) == (True, 0)
 
 
 @settings(max_examples=examples(100), deadline=None)
