@@ -133,6 +133,7 @@ class PartitionFetcher(Generic[Sent]):
         self._held_bytes = 0  # size of the answer that was received last
         self._held_since = 0.0
         self._damages = 0  # damaged answers at `position`
+        self._final: DeadlineExceeded | None = None  # the error that ends the range; others only end an attempt
         self._denied_since: float | None = None  # brokers have said nothing else since than that the topic is unknown
         self.restart_patience()
 
@@ -295,10 +296,11 @@ class PartitionFetcher(Generic[Sent]):
 
     def _check_patience(self, reason: str) -> None:
         if self._clock() >= self._patience_ends:
-            raise DeadlineExceeded(
+            self._final = DeadlineExceeded(
                 f"Cannot fetch record for offset {self.position} of {self._tp} in {self._settings.poll_timeout_ms}"
                 f" milliseconds (option 'kafkaConsumer.pollTimeoutMs'): {reason}"
             )
+            raise self._final
 
     def _back_off(self) -> None:
         most = self._settings.retry_backoff_max_ms
@@ -308,10 +310,23 @@ class PartitionFetcher(Generic[Sent]):
     # Faults.
 
     def _recover(self, error: KafkaSourceError) -> None:
-        """Make the next fetch possible, or raise. A fetch in flight is dropped: it left before the fault was known."""
+        """Make the next fetch possible, or raise. A fetch in flight is dropped: it left before the fault was known.
+
+        The client gives up after `kafka.default.api.timeout.ms`, where a partition has no leader, or no broker answers.
+        The range does not: its patience is `kafkaConsumer.pollTimeoutMs`.
+        """
         self.close()
-        if isinstance(error, DeadlineExceeded):
-            raise error
+        try:
+            if isinstance(error, DeadlineExceeded):
+                raise error
+            self._recover_from(error)
+        except DeadlineExceeded as late:
+            if late is self._final:
+                raise
+            self._check_patience(str(late))
+            self._back_off()
+
+    def _recover_from(self, error: KafkaSourceError) -> None:
         step = recovery(error)
         if step is not Recovery.REFRESH_THEN_ASK:
             self._denied_since = None
@@ -397,7 +412,11 @@ class PartitionFetcher(Generic[Sent]):
 
     def _bind_anew(self) -> bool:
         """Read what the log holds now, as the JVM connector's batch does. False: there is no log."""
-        now = self._client.bind_anew()
+        try:
+            now = self._client.bind_anew()
+        except DeadlineExceeded as error:
+            self._final = error  # nothing would ask a second time: the range has come to its end
+            raise
         if now is None:
             return False
         log.warning("%s is read from earliest to latest: that is %s now", self._tp, now)

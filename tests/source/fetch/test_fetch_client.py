@@ -61,6 +61,47 @@ def test_a_leader_that_moves_between_two_fetches_is_followed(rig):
     assert {request.node_id for request in rig.kafka.asked(FETCH)} == {1, 2}
 
 
+def without_a_leader(rig, seconds):
+    """The partition's only replica restarts."""
+
+    def back():
+        rig.topic.leaders[0] = 1
+        rig.topic.epochs[0] += 1
+
+    rig.topic.leaders[0] = -1
+    rig.cluster.topics.describe(["t"])
+    rig.net.later(seconds, back)
+
+
+@pytest.mark.parametrize("read_before", [0, 1])
+@pytest.mark.parametrize("away_s", [50, 90, 119])
+def test_a_partition_may_be_without_a_leader_for_almost_poll_timeout_ms(rig, away_s, read_before):
+    rows = rig.batches(poll_timeout_ms=120_000)
+    found = [next(rows) for _ in range(read_before)]
+    without_a_leader(rig, away_s)
+    assert offsets([*found, *rows]) == list(range(100))
+
+
+def test_a_partition_that_gets_no_leader_fails_the_task_after_poll_timeout_ms_and_says_so(rig):
+    rows = rig.batches(poll_timeout_ms=120_000)
+    next(rows)
+    start = rig.net.now
+    without_a_leader(rig, 10_000)
+    with pytest.raises(DeadlineExceeded, match=r"in 120000 milliseconds.*pollTimeoutMs.*LEADER_NOT_AVAILABLE"):
+        list(rows)
+    assert 120 <= rig.net.now - start < 120 + 60  # a last attempt takes kafka.default.api.timeout.ms
+
+
+def test_brokers_that_all_restart_may_be_away_for_almost_poll_timeout_ms(rig):
+    rows = rig.batches(poll_timeout_ms=120_000)
+    found = [next(rows)]
+    rig.net.fates.update(dict.fromkeys(["broker-1", "broker-2", "bootstrap"], "refused"))
+    for transport in rig.net.live():
+        transport.reset = True
+    rig.net.later(90, rig.net.fates.clear)
+    assert offsets([*found, *rows]) == list(range(100))
+
+
 @pytest.mark.parametrize("fault", [CLOSE, Cut(7), Cut(700), *map(Error, (6, 74, 75, 78, 56, -1, 9999))])
 def test_a_passing_fault_repeats_nothing_and_loses_nothing(rig, fault):
     rig.kafka.fault(FETCH, None, fault, None, fault)
