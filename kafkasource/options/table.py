@@ -478,8 +478,8 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         120_000,
         SOURCE,
-        "A task fails when it still has records to read from a partition and has received none for this long. While the "
-        "partition has no leader, or no broker answers, it fails up to `kafka.default.api.timeout.ms` later.",
+        "A task fails when it still has records to read from a partition and has received none for this long. While "
+        "the partition has no leader, or no broker answers, it fails up to `kafka.default.api.timeout.ms` later.",
         at_least=1,
         at_most=MAX_INT32,
     ),
