@@ -326,6 +326,7 @@ _GRANTS = {
     ("CreatePartitions", 29): "No permission to add partitions: grant Alter on the topic.",
     ("DeleteTopics", 29): "No permission to delete the topic: grant Delete on it.",
     ("DescribeConfigs", 29): "No permission to see the topic's settings: grant DescribeConfigs on it.",
+    ("AlterConfigs", 29): "No permission to change the topic's settings: grant AlterConfigs on it.",
     ("IncrementalAlterConfigs", 29): "No permission to change the topic's settings: grant AlterConfigs on it.",
     ("OffsetCommit", 29): "No permission to commit offsets of the topic: grant Read on it.",
     ("TxnOffsetCommit", 29): "No permission to commit offsets of the topic: grant Read on it.",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
+from kafkasource.errors import KafkaSourceError
 from kafkasource.spelling import did_you_mean
 from kafkasource.types import IsolationLevel
 
@@ -89,9 +89,17 @@ def bounds_of(
     return {tp: Bounds(first[tp].offset, last[tp].offset) if tp in first else Bounds(None, None) for tp in all_of_them}
 
 
-def settings_of(cluster: Cluster, topics: Iterable[str]) -> dict[str, Sequence[Setting]]:
-    """All settings of topics. Empty where the brokers are too old to show them."""
+class Settings(NamedTuple):
+    """The settings of topics, by name. `unknown`: why there are none for some topics; None: there are some for each."""
+
+    found: Mapping[str, Sequence[Setting]]
+    unknown: str | None
+
+
+def settings_of(cluster: Cluster, topics: Iterable[str]) -> Settings:
+    """All settings of topics. Raises no KafkaSourceError: what else there is to show of a topic is shown."""
     try:
-        return cluster.topics.settings(topics)
-    except UnsupportedApiVersion:  # before 0.11: what else there is to say is said
-        return {}
+        found, refused = cluster.topics.settings_or_refusals(topics)
+    except KafkaSourceError as error:
+        return Settings({}, str(error))
+    return Settings(found, next(map(str, refused.values()), None))

@@ -107,7 +107,7 @@ def _list(arguments: argparse.Namespace) -> int:
         print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=1))
     elif rows:
         tables.show(("topic", "partitions", "replicas", "offsets", "bytes", "health"), rows)
-        _say_why_unknown(sizes)
+        _say_why_unknown("bytes", sizes.unknown)
     else:
         print("no topics: create one with `pykafka topics create NAME`")
     return 0
@@ -120,19 +120,20 @@ def _describe(arguments: argparse.Namespace) -> int:
         sizes = cluster.log_sizes(tp for topic in found for tp in topic.topic_partitions)
         settings = settings_of(cluster, arguments.topics)
     if arguments.json:
-        print(json.dumps([_as_json(topic, bounds, sizes, settings.get(topic.name)) for topic in found], indent=1))
+        print(json.dumps([_as_json(topic, bounds, sizes, settings.found.get(topic.name)) for topic in found], indent=1))
         return 0
     for number, topic in enumerate(found):
         if number:
             print()
-        _print_topic(topic, bounds, sizes, settings.get(topic.name), arguments.all_settings)
-    _say_why_unknown(sizes)
+        _print_topic(topic, bounds, sizes, settings.found.get(topic.name), arguments.all_settings)
+    _say_why_unknown("bytes", sizes.unknown)
+    _say_why_unknown("settings", settings.unknown)
     return 0
 
 
-def _say_why_unknown(sizes: LogSizes) -> None:
-    if sizes.unknown is not None:
-        print(f"pykafka: bytes are not shown: {sizes.unknown}", file=sys.stderr)
+def _say_why_unknown(what: str, why: str | None) -> None:
+    if why is not None:
+        print(f"pykafka: {what} are not shown: {why}", file=sys.stderr)
 
 
 def _print_topic(
@@ -192,7 +193,9 @@ def _as_json(
             }
             for tp in topic.topic_partitions
         ],
-        "settings": {each.name: {"value": each.value, "source": each.source} for each in settings or ()},
+        "settings": None
+        if settings is None
+        else {each.name: {"value": each.value, "source": each.source} for each in settings},
     }
 
 

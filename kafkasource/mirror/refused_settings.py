@@ -80,7 +80,7 @@ class WillingTopics:
                 self._topics.change_settings(topic, wanted)
         except UnsupportedApiVersion:
             log.warning(
-                "flow %s: brokers before Kafka 2.3 cannot change single settings, so topic %s at %s stays without %s",
+                "flow %s: the brokers cannot change settings, so topic %s at %s stays without %s",
                 self._flow,
                 topic,
                 self._target,

@@ -8,6 +8,7 @@ from kafkasource.protocol.message import Message
 from kafkasource.protocol.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_configs,
     api_versions,
     consumer_group_describe,
     create_acls,
@@ -138,6 +139,8 @@ DELETE_ACLS = Api(
 DESCRIBE_CONFIGS = Api(
     32, "DescribeConfigs", describe_configs.DESCRIBE_CONFIGS_REQUEST, describe_configs.DESCRIBE_CONFIGS_RESPONSE,
     throttled_since=2)
+ALTER_CONFIGS = Api(
+    33, "AlterConfigs", alter_configs.ALTER_CONFIGS_REQUEST, alter_configs.ALTER_CONFIGS_RESPONSE, throttled_since=1)
 DESCRIBE_LOG_DIRS = Api(
     35, "DescribeLogDirs", describe_log_dirs.DESCRIBE_LOG_DIRS_REQUEST, describe_log_dirs.DESCRIBE_LOG_DIRS_RESPONSE,
     throttled_since=1)
@@ -204,6 +207,7 @@ APIS: dict[int, Api] = {
         CREATE_ACLS,
         DELETE_ACLS,
         DESCRIBE_CONFIGS,
+        ALTER_CONFIGS,
         DESCRIBE_LOG_DIRS,
         SASL_AUTHENTICATE,
         CREATE_PARTITIONS,

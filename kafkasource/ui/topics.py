@@ -6,13 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kafkasource.admin.topics import Bounds, bounds_of, existing, health, settings_of
-from kafkasource.errors import AuthorizationFailed
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
     from kafkasource.client.metadata import TopicMetadata
     from kafkasource.client.parts.log_dirs import LogSizes
-    from kafkasource.client.parts.topics import Setting
     from kafkasource.types import TopicPartition
 
 
@@ -59,12 +57,7 @@ def one_topic(cluster: Cluster, name: str) -> dict[str, object]:
     topic = existing(cluster, [name])[name]
     bounds = bounds_of(cluster, [topic])
     sizes = cluster.log_sizes(topic.topic_partitions)
-    settings: Iterable[Setting] = ()
-    settings_unknown = None
-    try:
-        settings = settings_of(cluster, [name]).get(name, ())
-    except AuthorizationFailed as error:  # its records may be readable all the same
-        settings_unknown = str(error)
+    settings, settings_unknown = settings_of(cluster, [name])
     return {
         **_totals(topic, bounds, sizes),
         "size_unknown": sizes.unknown,
@@ -82,6 +75,8 @@ def one_topic(cluster: Cluster, name: str) -> dict[str, object]:
             }
             for tp in topic.topic_partitions
         ],
-        "settings": [{"name": each.name, "value": each.value, "source": each.source} for each in settings],
+        "settings": [
+            {"name": each.name, "value": each.value, "source": each.source} for each in settings.get(name, ())
+        ],
         "settings_unknown": settings_unknown,
     }

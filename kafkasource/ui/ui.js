@@ -102,7 +102,7 @@ function partitionsTab(topic) {
 
 function settingsTab(topic) {
   const rows = topic.settings.map(one => [visible(one.name), one.value === null ? make("span", {class: "null"}, "not shown") : visible(one.value), one.source]);
-  return [card(rows.length ? wide(tableOf("left", ["Setting", "Value", "From"], rows)) : make("p", {class: "soft"}, topic.settings_unknown === null ? "the brokers are too old to show settings" : visible(topic.settings_unknown)),
+  return [card(rows.length ? wide(tableOf("left", ["Setting", "Value", "From"], rows)) : make("p", {class: "soft"}, topic.settings_unknown === null ? "no settings" : visible(topic.settings_unknown)),
     topic.topic_id === null ? "" : make("p", {class: "soft"}, "topic id " + topic.topic_id))];
 }
 

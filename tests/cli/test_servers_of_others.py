@@ -3,10 +3,17 @@
 import json
 
 import pytest
-from fake_broker import FakeKafka, serving
+from fake_broker import Answer, FakeKafka, serving
 
 from kafkasource.cli import main
-from kafkasource.protocol.apis import DESCRIBE_CLUSTER, END_TXN, SASL_HANDSHAKE, TXN_OFFSET_COMMIT
+from kafkasource.protocol.apis import (
+    DESCRIBE_CLUSTER,
+    DESCRIBE_CONFIGS,
+    DESCRIBE_LOG_DIRS,
+    END_TXN,
+    SASL_HANDSHAKE,
+    TXN_OFFSET_COMMIT,
+)
 
 
 @pytest.fixture
@@ -37,7 +44,7 @@ def doctor(command):
 
 
 def test_a_listener_that_answers_sasl_handshake_and_wants_no_sasl_is_healthy(doctor, kafka):
-    """As kfake and Tansu do."""
+    """kfake and Tansu do so."""
     found = doctor()
     assert kafka.asked(SASL_HANDSHAKE)
     assert {each["level"] for each in found} == {"ok"}, found
@@ -58,6 +65,32 @@ def test_a_listener_that_wants_sasl_is_said_to(capsys):
     with serving(WantsSasl(topics={"t": 2})) as kafka:
         main(["doctor", "-b", kafka.bootstrap_servers])
     assert "the listener wants SASL" in capsys.readouterr().out
+
+
+def refused_settings(kafka):
+    row = {"error_code": 29, "error_message": None, "resource_type": 2, "resource_name": "t", "configs": []}
+    kafka.fault(DESCRIBE_CONFIGS, Answer({"results": [row]}))
+
+
+def test_a_topic_is_described_without_the_settings_that_the_user_may_not_see(command, kafka):
+    refused_settings(kafka)
+    code, out, err = command("topics", "describe", "t")
+    assert (code, [line.split()[-4:-1] for line in out.splitlines()[2:]]) == (0, [["0", "100", "100"]] * 2)
+    assert err.startswith("pykafka: settings are not shown: DescribeConfigs of 't': TOPIC_AUTHORIZATION_FAILED (29)")
+    refused_settings(kafka)
+    code, out, err = command("topics", "describe", "t", "--json")
+    (topic,) = json.loads(out)
+    assert (code, err, topic["settings"], len(topic["partitions"])) == (0, "", None, 2)
+
+
+def test_a_server_that_lacks_describe_configs_and_describe_log_dirs_is_not_called_too_old(command, kafka):
+    """Hosted services lack these, and serve other requests in the newest versions."""
+    del kafka.versions[DESCRIBE_CONFIGS.key], kafka.versions[DESCRIBE_LOG_DIRS.key]
+    code, out, err = command("topics", "describe", "t")
+    assert (code, len(out.splitlines()), err.count("\n")) == (0, 4, 2)
+    assert "does not offer DescribeLogDirs" in err
+    assert "does not serve DescribeConfigs, which this needs: this server does not offer it" in err
+    assert "too old" not in err
 
 
 def test_doctor_names_what_exactly_once_lacks(doctor, kafka):

@@ -7,8 +7,16 @@ import pytest
 from fake_broker import CLOSE, Answer, FakeKafka, FakeNet
 
 from kafkasource.client import ClientConfig, Cluster, TopicPartition
-from kafkasource.errors import BrokerError, TopicAuthorizationFailed, UnknownTopicOrPartition, UnsupportedApiVersion
+from kafkasource.errors import (
+    BrokerError,
+    KafkaSourceError,
+    ProtocolError,
+    TopicAuthorizationFailed,
+    UnknownTopicOrPartition,
+    UnsupportedApiVersion,
+)
 from kafkasource.protocol.apis import (
+    ALTER_CONFIGS,
     CONSUMER_GROUP_DESCRIBE,
     DELETE_GROUPS,
     DESCRIBE_CONFIGS,
@@ -180,16 +188,23 @@ def test_an_offset_that_cannot_be_forgotten_is_an_error(kafka, admin):
         admin.groups.delete_offsets("g", [TopicPartition("t", 0)])
 
 
-def test_settings_tell_where_they_come_from(kafka, admin):
-    def row(name, value, source):
-        return {
+DONE = {"error_code": 0, "error_message": None, "resource_type": 2, "resource_name": "t"}
+
+
+def settings_of_t(*settings):
+    """An answer to DescribeConfigs: (name, value, source)."""
+    rows = [
+        {
             **{"name": name, "value": value, "read_only": False, "config_source": source, "is_sensitive": False},
             **{"synonyms": [], "config_type": 1, "documentation": None},
         }
+        for name, value, source in settings
+    ]
+    return {"results": [{**DONE, "configs": rows}]}
 
-    rows = [row("b", "2", 4), row("a", "1", 1), row("c", None, 5)]
-    result = {"error_code": 0, "error_message": None, "resource_type": 2, "resource_name": "t", "configs": rows}
-    kafka.fault(DESCRIBE_CONFIGS, Answer({"results": [result]}))
+
+def test_settings_tell_where_they_come_from(kafka, admin):
+    kafka.fault(DESCRIBE_CONFIGS, Answer(settings_of_t(("b", "2", 4), ("a", "1", 1), ("c", None, 5))))
     assert admin.topics.settings(["t"]) == {"t": [("a", "1", "topic"), ("b", "2", "broker"), ("c", None, "default")]}
 
 
@@ -203,6 +218,14 @@ def test_settings_that_a_user_may_not_see_are_an_error_or_left_out_as_the_caller
     assert "grant DescribeConfigs" in str(refused["u"])
     with pytest.raises(TopicAuthorizationFailed, match="grant DescribeConfigs"):
         admin.topics.settings(["t", "u"])
+
+
+def test_an_answer_without_the_topic_that_was_asked_for_does_not_say_that_it_has_no_settings(kafka, admin):
+    kafka.fault(DESCRIBE_CONFIGS, *[Answer({"results": []})] * 2)
+    with pytest.raises(ProtocolError, match="DescribeConfigs: no answer for t"):
+        admin.topics.settings(["t"])
+    with pytest.raises(ProtocolError, match="DescribeConfigs: no answer for t"):
+        admin.topics.settings_or_refusals(["t"])
 
 
 def test_settings_of_a_topic_that_no_broker_knows_are_asked_for_no_longer_than_news_travels(kafka):
@@ -221,8 +244,7 @@ def test_settings_of_a_topic_that_no_broker_knows_are_asked_for_no_longer_than_n
 
 
 def test_a_setting_is_set_and_another_put_back_to_its_default(kafka, admin):
-    done = {"error_code": 0, "error_message": None, "resource_type": 2, "resource_name": "t"}
-    kafka.fault(INCREMENTAL_ALTER_CONFIGS, Answer({"responses": [done]}))
+    kafka.fault(INCREMENTAL_ALTER_CONFIGS, Answer({"responses": [DONE]}))
     admin.topics.change_settings("t", {"retention.ms": "1", "segment.ms": None})
     (asked,) = kafka.asked(INCREMENTAL_ALTER_CONFIGS)
     (resource,) = asked.body["resources"]
@@ -231,6 +253,33 @@ def test_a_setting_is_set_and_another_put_back_to_its_default(kafka, admin):
         ("retention.ms", 0, "1"),
         ("segment.ms", 1, None),
     ]
+
+
+def test_where_only_all_settings_can_be_replaced_the_others_are_sent_again(kafka, admin):
+    """AlterConfigs puts back to the default what it does not name (KIP-133). WarpStream has no other request."""
+    del kafka.versions[INCREMENTAL_ALTER_CONFIGS.key]
+    kafka.fault(DESCRIBE_CONFIGS, Answer(settings_of_t(("kept", "1", 1), ("gone", "2", 1), ("brokers", "3", 4))))
+    kafka.fault(ALTER_CONFIGS, Answer({"responses": [DONE]}))
+    admin.topics.change_settings("t", {"new": "4", "gone": None}, validate_only=True)
+    (asked,) = kafka.asked(ALTER_CONFIGS)
+    assert asked.body == {
+        "resources": [
+            {
+                "resource_type": 2,
+                "resource_name": "t",
+                "configs": [{"name": "kept", "value": "1"}, {"name": "new", "value": "4"}],
+            }
+        ],
+        "validate_only": True,
+    }
+
+
+def test_a_value_that_nobody_shows_is_not_put_back_to_its_default(kafka, admin):
+    del kafka.versions[INCREMENTAL_ALTER_CONFIGS.key]
+    kafka.fault(DESCRIBE_CONFIGS, Answer(settings_of_t(("secret", None, 1))))
+    with pytest.raises(KafkaSourceError, match="do not show the value of secret: give it, too"):
+        admin.topics.change_settings("t", {"new": "4"})
+    assert not kafka.asked(ALTER_CONFIGS)
 
 
 def test_a_setting_that_the_broker_refuses_is_told_in_its_words(kafka, admin):
@@ -288,5 +337,5 @@ def test_brokers_before_1_0_do_not_say_how_large_logs_are(kafka, admin):
     found = sizes(admin)
     assert (found.sizes, found.unknown) == (
         {},
-        "broker 1 is too old to say how large its logs are: that needs Kafka 1.0",
+        "broker 1 does not offer DescribeLogDirs (Apache Kafka: from 1.0 on)",
     )

@@ -13,6 +13,7 @@ import pytest
 from kafkasource.protocol.apis import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
+    ALTER_CONFIGS,
     API_VERSIONS,
     CONSUMER_GROUP_DESCRIBE,
     CREATE_ACLS,
@@ -320,6 +321,9 @@ def test_settings_and_brokers(conversation: Conversation, topic: str) -> None:
         change = {"name": "retention.ms", "config_operation": 0, "value": str(1000 + version)}
         body = {"resources": [{**resource, "configs": [change]}]}
         assert conversation.ask(INCREMENTAL_ALTER_CONFIGS, version, body)["responses"][0]["error_code"] == 0
+    for version in conversation.versions(ALTER_CONFIGS):
+        body = {"resources": [{**resource, "configs": [{"name": "retention.ms", "value": "1001"}]}]}
+        assert conversation.ask(ALTER_CONFIGS, version, body)["responses"][0]["error_code"] == 0
     for version in conversation.versions(DESCRIBE_CONFIGS):
         (row,) = conversation.ask(
             DESCRIBE_CONFIGS, version, {"resources": [{**resource, "configuration_keys": ["retention.ms"]}]}

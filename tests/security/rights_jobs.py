@@ -257,7 +257,7 @@ def topics_list(world: World) -> str:
 
 
 def topics_describe(world: World) -> str:
-    return world.command("topics", "describe", world.topic)
+    return world.command("topics", "describe", world.topic, "--all-settings")
 
 
 def topics_create(world: World) -> str:

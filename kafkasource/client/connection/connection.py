@@ -176,7 +176,8 @@ class Connection(Generic[Token]):
                 " 'kafka.bootstrap.servers': a port of their 'listeners' that 'controller.listener.names' does not name"
             )
         if served is None:
-            raise UnsupportedApiVersion(f"{peer} does not serve {api.name}, which this needs: it is too old")
+            why = "it is too old" if self.release else "this server does not offer it"
+            raise UnsupportedApiVersion(f"{peer} does not serve {api.name}, which this needs: {why}")
         if max(low, served[0]) > min(high, served[1]):
             raise UnsupportedApiVersion(
                 f"{peer} serves {api.name} in versions {served[0]} to {served[1]}, this client speaks {low} to"

@@ -53,7 +53,7 @@ def log_sizes(caller: Caller, partitions: Iterable[TopicPartition]) -> LogSizes:
         try:
             found = _sizes(caller, pending.result(), node_id)
         except UnsupportedApiVersion:
-            reasons.append(f"broker {node_id} is too old to say how large its logs are: that needs Kafka 1.0")
+            reasons.append(f"broker {node_id} does not offer {DESCRIBE_LOG_DIRS.name} (Apache Kafka: from 1.0 on)")
         except KafkaSourceError as error:
             reasons.append(str(error))
         else:

@@ -1,7 +1,7 @@
 """Topics: which there are, and what an operator changes about them.
 
-Nothing of this package makes or changes a topic unless a user asks for it. Settings are shown by brokers from 0.11 on
-and changed from 2.3 on; older ones raise UnsupportedApiVersion.
+Nothing of this package makes or changes a topic unless a user asks for it. Settings are shown and changed by brokers
+from 0.11 on; older ones raise UnsupportedApiVersion.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from kafkasource.errors import (
     AuthorizationFailed,
     ConnectionLost,
     InvalidPartitions,
+    KafkaSourceError,
     LeaderNotAvailable,
     NotController,
+    ProtocolError,
     RequestTimeout,
     TopicAlreadyExists,
     UnknownTopicId,
@@ -27,6 +29,7 @@ from kafkasource.errors import (
     error_for,
 )
 from kafkasource.protocol.apis import (
+    ALTER_CONFIGS,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_TOPICS,
@@ -238,10 +241,8 @@ class Topics:
     ) -> tuple[dict[str, Sequence[Setting]], dict[str, AuthorizationFailed | UnknownTopicOrPartition]]:
         """The same, and the topics whose settings this user may not see, or that do not exist, even after
         `propagation_ms` of asking again. Raises other errors."""
-        resources = [
-            {"resource_type": _TOPIC, "resource_name": name, "configuration_keys": None}
-            for name in dict.fromkeys(topics)
-        ]
+        names = [*dict.fromkeys(topics)]
+        resources = [{"resource_type": _TOPIC, "resource_name": name, "configuration_keys": None} for name in names]
         if not resources:
             return {}, {}
         patience_ms = self._caller.now_ms() + propagation_ms
@@ -265,6 +266,9 @@ class Topics:
                     refused[name] = error
                 else:
                     found[name] = sorted(map(_setting, row["configs"]), key=lambda each: each.name)
+            unnamed = [name for name in names if name not in found and name not in refused]
+            if unnamed:
+                raise ProtocolError(f"{DESCRIBE_CONFIGS.name}: no answer for {few(unnamed)}")
             return found, refused
 
         return self._caller.retrying(DESCRIBE_CONFIGS.name, attempt)
@@ -272,12 +276,29 @@ class Topics:
     def change_settings(self, topic: str, changes: Mapping[str, str | None], *, validate_only: bool = False) -> None:
         """Change single settings, the others stay; None: back to the brokers' default. Raises InvalidConfig.
         `validate_only`: only ask whether the brokers would."""
-        configs = [
+        api = INCREMENTAL_ALTER_CONFIGS
+        configs: Sequence[Fields] = [
             {"name": name, "config_operation": _DELETE if value is None else _SET, "value": value}
             for name, value in changes.items()
         ]
+        if not self._caller.supports(api) and self._caller.supports(ALTER_CONFIGS):
+            api, configs = ALTER_CONFIGS, self._changed(topic, changes)
         resources = [{"resource_type": _TOPIC, "resource_name": topic, "configs": configs}]
-        self._caller.call_any(INCREMENTAL_ALTER_CONFIGS, {"resources": resources, "validate_only": validate_only})
+        self._caller.call_any(api, {"resources": resources, "validate_only": validate_only})
+
+    def _changed(self, topic: str, changes: Mapping[str, str | None]) -> Sequence[Fields]:
+        """All settings that the topic has of its own, with these changes: AlterConfigs puts others back to the default.
+
+        A change that another client makes meanwhile is lost. Raises KafkaSourceError for a value that nobody shows.
+        """
+        own = {each.name: each.value for each in self.settings([topic])[topic] if each.source == "topic"}
+        hidden = [name for name, value in own.items() if value is None and name not in changes]
+        if hidden:
+            raise KafkaSourceError(
+                f"the brokers can only replace all settings of topic {topic!r} at once, and do not show the value of "
+                f"{few(hidden)}: give it, too"
+            )
+        return [{"name": name, "value": value} for name, value in {**own, **changes}.items() if value is not None]
 
 
 def _warn_of_left_out(codes: Mapping[str, int]) -> None:

@@ -44,6 +44,7 @@ from kafkasource.sink.producer.batch import ProducerBatch
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.types import TopicPartition
 
+_OF_CODECS = (43, 76)  # UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_COMPRESSION_TYPE
 _MAGIC_1, _MAGIC_2, _ZSTD = 2, 3, 7  # the first versions with timestamps (KIP-32), record batches (KIP-98), zstd
 
 
@@ -264,6 +265,11 @@ def explained(error: BaseException, batch: ProducerBatch) -> BaseException:
         return error.at(
             f"{error.context}: {records} in {batch.size} bytes; raise the topic's max.message.bytes, or shrink it "
             "by 'kafka.compression.type' (several records: also by 'kafka.batch.size')"
+        )
+    if isinstance(error, BrokerError) and error.code in _OF_CODECS and batch.builder.codec:
+        return error.at(
+            f"{error.context}: the batch is compressed, and some servers do not take every codec; set "
+            "'kafka.compression.type' to gzip or none"
         )
     return error if isinstance(error, KafkaSourceError) else KafkaSourceError(f"{type(error).__name__}: {error}")
 

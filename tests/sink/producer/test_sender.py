@@ -456,6 +456,18 @@ def test_a_record_too_large_names_both_ways_out():
     assert "the topic's max.message.bytes" in str(error)
 
 
+@pytest.mark.parametrize(("codec", "hinted"), [("lz4", True), ("none", False)])
+def test_a_server_that_does_not_take_a_codec_is_answered_with_the_option_to_change(codec, hinted):
+    """Azure Event Hubs answers UNSUPPORTED_FOR_MESSAGE_FORMAT to codecs that a tier does not take."""
+    rig = Rig(compression=codec)
+    delivery = rig.sender.begin()
+    rig.append(delivery)
+    (sent,) = rig.turn()
+    sent.answer(codes={T0: 43})
+    rig.turn()
+    assert ("set 'kafka.compression.type' to gzip or none" in str(error_of(delivery))) == hinted
+
+
 def test_refused_records_are_told_by_index_and_the_brokers_text():
     rig = Rig()
     delivery = rig.sender.begin()
