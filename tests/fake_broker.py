@@ -104,6 +104,13 @@ class FakeTopic:
     epoch_ends: dict[tuple[int, int], int] = field(default_factory=dict)  # (partition, epoch); otherwise the log's end
     internal: bool = False
 
+    def refusal(self, node_id: int, partition: int, current_leader_epoch: int) -> int:
+        """The code for a client that asks this node, with the epoch that it knows (KIP-320); 0: none."""
+        if self.leaders[partition] != node_id:
+            return 6
+        now = self.epochs[partition]
+        return 0 if current_leader_epoch in (-1, now) else 74 if current_leader_epoch < now else 75
+
 
 class FakeKafka(FakeTransactions):
     """Brokers 1..nodes at broker-1:9092 ...; bootstrap:9092 leads to broker 1."""
@@ -262,7 +269,7 @@ class FakeKafka(FakeTransactions):
             if topic is None or partition >= len(topic.leaders):
                 code = 3
             else:
-                code = 0 if topic.leaders[partition] == request.node_id else 6
+                code = topic.refusal(request.node_id, partition, asked.get("current_leader_epoch", -1))
             offset = {-1: LOG_END, -2: LOG_START}.get(asked["timestamp"], -1)
             row = {"partition_index": partition, "error_code": code, "timestamp": -1}
             if request.version == 0:
@@ -280,7 +287,7 @@ class FakeKafka(FakeTransactions):
             topic, partition, epoch = self.topics.get(name), asked["partition"], asked["leader_epoch"]
             if topic is None:
                 return {"partition": partition, "error_code": 3, "leader_epoch": -1, "end_offset": -1}
-            code = 0 if topic.leaders[partition] == request.node_id else 6
+            code = topic.refusal(request.node_id, partition, asked.get("current_leader_epoch", -1))
             end = topic.epoch_ends.get((partition, epoch), LOG_END)
             row = {"partition": partition, "error_code": code, "leader_epoch": -1 if end < 0 else epoch}
             return {**row, "end_offset": -1 if code else end}

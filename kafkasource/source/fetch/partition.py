@@ -11,12 +11,12 @@ not the ones that were planned (`planned_log`).
 from __future__ import annotations
 
 import uuid
-from collections import Counter
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from kafkasource import metrics
 from kafkasource.client.cluster import Cluster
+from kafkasource.client.log_view import Verdict
 from kafkasource.client.network.pending import Pending
 from kafkasource.client.parts.offsets import EARLIEST, LATEST, ListedOffset
 from kafkasource.errors import (
@@ -33,7 +33,7 @@ from kafkasource.protocol.apis import FETCH
 from kafkasource.source.fetch.config import FetchSettings
 from kafkasource.source.fetch.line import line_to
 from kafkasource.source.fetch.messages import FetchedPartition, last_version, read_response, request_body
-from kafkasource.source.fetch.planned_log import PlannedLog, Truncation, compare, is_gone, planned_epochs
+from kafkasource.source.fetch.planned_log import PlannedLog, Truncation, ask_two, compare, is_gone, planned_epochs
 from kafkasource.source.fetch.replicas import rack_of, read_replicas
 from kafkasource.types import IsolationLevel, OffsetRange
 
@@ -42,7 +42,7 @@ Sent = TypeVar("Sent")
 
 @dataclass(frozen=True, slots=True)
 class LogBounds:
-    """What a log holds now: [start, end)."""
+    """What a log holds now, what open transactions hold back included: [start, end)."""
 
     start: int
     end: int
@@ -147,10 +147,10 @@ class ClusterPartition:
         cluster = self._cluster
         leader = cluster.leaders.of(self._tp)
         topic_id = cluster.metadata.topic_id(self._tp.topic)
-        if not self._log.is_same_topic:
+        if self._log.verdict is Verdict.ANOTHER_TOPIC:
             raise UnknownTopicId(100, f"Fetch of {self._tp}: the topic was recreated under its name")
         if self._log.has_new_leader:  # elected since the last comparison, while we waited for a replica, say
-            raise FencedLeaderEpoch(74, f"Fetch of {self._tp}: its new leader was not asked for what was planned")
+            raise FencedLeaderEpoch(74, f"Fetch of {self._tp}: its new leader is to be asked for what was planned")
         replica = None if self._leader_only else self._replicas.node_id(cluster, self._tp)
         body = request_body(
             self._tp,
@@ -259,9 +259,10 @@ class ClusterPartition:
         return is_gone(self._cluster, self._log)
 
     def bounds(self) -> LogBounds | None:
-        if self.is_gone():
+        ask_two(self._cluster, self._log)
+        if self._log.verdict.is_denial:
             return None
-        start, end = (self._listed(symbol, self._isolation_level).offset for symbol in (EARLIEST, LATEST))
+        start, end = (self._listed(symbol, IsolationLevel.READ_UNCOMMITTED).offset for symbol in (EARLIEST, LATEST))
         return LogBounds(start or 0, end or 0)
 
     @property
@@ -269,19 +270,17 @@ class ClusterPartition:
         return self._cluster.metadata.topic(self._tp.topic) is None
 
     def high_watermark(self) -> int | None:
-        asked: Counter[int] = Counter()
-        topics = [self._tp.topic]
         try:
-            self._cluster.topics.describe(topics, propagation_ms=0, asked=asked)
-            self._cluster.caller.ask_another(topics, asked)  # the leader of before has a log that ends earlier
-            return None if self._log.is_denied else self._listed(LATEST, IsolationLevel.READ_UNCOMMITTED).offset
+            ask_two(self._cluster, self._log)
+            denied = self._log.verdict.is_denial
+            return None if denied else self._listed(LATEST, IsolationLevel.READ_UNCOMMITTED).offset
         except (DeadlineExceeded, UnknownTopicOrPartition):
             return None
 
     def bind_anew(self) -> OffsetRange | None:
         if self._cluster.metadata.partition(self._tp) is None:
             return None
-        if self._log.is_denied:
+        if self._log.verdict.is_denial:
             self._log.begin_anew()
         latest = self._listed(LATEST, self._isolation_level)
         self._log.bind_end(latest.offset or 0, latest.leader_epoch)

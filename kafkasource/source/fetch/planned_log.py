@@ -2,13 +2,14 @@
 
 A process's shared cluster may remember a topic or a leader that is older than the plan's, or one that is newer:
 
-    the plan's id and epoch   the common case: nothing is asked
-    another topic id          metadata are asked for; where the id stays another, nothing is fetched by that name
-    an older epoch            metadata are asked for; requests name the plan's, which a leader that is too old refuses
-    a newer epoch             a leader was elected after the plan: it is asked once where the plan's epoch ends
+    SAME            the common case: nothing is asked
+    ANOTHER_TOPIC   metadata are asked for; where it stays another, nothing is fetched by that name
+    OLD_NEWS        metadata are asked for; requests name the plan's epoch, which a leader that is too old refuses
+    NEWER_LEADER    a leader was elected after the plan: it is asked where the plan's epoch ends
 
-Any broker tells metadata, also one that is cut off from the controllers and has old ones. So where an answer lacks what
-was planned, another broker is asked, and no log is gone because one broker of several says so.
+(`client.log_view` has the comparison.) Any broker tells metadata, also one that is cut off from the controllers and has
+old ones. So where an answer lacks what was planned, another broker is asked, and no log is gone because one broker of
+several says so. Nor is it truncated because its leader says so once.
 
 A plan's epoch is no older than any record below the plan's end. Where that epoch ends earlier in the new leader's log,
 the log was truncated (an unclean election): the records behind are gone, and what has their offsets now is not them.
@@ -23,6 +24,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kafkasource.client.log_view import LogView, Verdict
+from kafkasource.client.log_view import compare as compare_views
 from kafkasource.errors import BrokerError, ClusterAuthorizationFailed, UnsupportedApiVersion
 from kafkasource.types import OffsetRange, TopicPartition
 
@@ -58,6 +61,7 @@ class PlannedLog:
         self._cluster = cluster
         self._compared_epoch = offset_range.leader_epoch  # the newest leader that is known to have the planned records
         self._truncation: Truncation | None = None  # found, and not taken yet
+        self._doubted_at: int | None = None  # the version of metadata when a leader said first that it was truncated
         self.asked: Counter[int] = Counter()  # nodes that were asked for metadata since the range last moved
 
     @property
@@ -80,10 +84,13 @@ class PlannedLog:
         self.asked.clear()
 
     @property
-    def is_same_topic(self) -> bool:
-        """Does the name still have the planned id? True if that is not known: brokers before 2.8 have no ids."""
-        known = self._cluster.metadata.topic_id(self.topic_partition.topic)
-        return self.topic_id is None or known is None or known == self.topic_id
+    def verdict(self) -> Verdict:
+        """What the log that the process knows by this name is, beside the planned one."""
+        return compare_views(LogView(self.topic_id, self.planned_epoch), self._view)
+
+    @property
+    def _view(self) -> LogView | None:
+        return self._cluster.metadata.view(self.topic_partition)
 
     @property
     def known_epoch(self) -> int | None:
@@ -100,51 +107,37 @@ class PlannedLog:
         return None if known is None else max(known, self.planned_epoch or 0)
 
     @property
+    def is_to_compare(self) -> bool:
+        """Is it time to ask a new leader? After an answer that ends in a loss, metadata must be asked for first."""
+        return self.has_new_leader and self._doubted_at != self._cluster.metadata.version
+
+    @property
     def is_known(self) -> bool:
         """Does the process know a leader, and is its metadata certainly not older than the plan?"""
-        return self._cluster.metadata.leader_id(self.topic_partition) is not None and not self.is_doubtful
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Do the metadata lack what was planned: the partition, its topic's id, an epoch as new as the plan's?"""
-        return self.is_denied or self._is_older
-
-    @property
-    def is_denied(self) -> bool:
-        """Do the metadata say that the planned log is not there?
-
-        An older epoch says so only where there are no ids to tell a topic that was made again: with the same id it is
-        old news.
-        """
-        absent = self._cluster.metadata.partition(self.topic_partition) is None
-        return absent or not self.is_same_topic or self.is_made_again
-
-    @property
-    def is_made_again(self) -> bool:
-        """Do the epochs say so? Where there are ids, those do."""
-        has_ids = self.topic_id and self._cluster.metadata.topic_id(self.topic_partition.topic)
-        return self._is_older and not has_ids
-
-    @property
-    def _is_older(self) -> bool:
-        known, planned = self.known_epoch, self.planned_epoch
-        return known is not None and planned is not None and known < planned
+        return self._cluster.metadata.leader_id(self.topic_partition) is not None and not self.verdict.is_doubtful
 
     @property
     def has_new_leader(self) -> bool:
         """Is a leader known whose log was not compared with the plan yet?"""
-        known, compared = self.known_epoch, self._compared_epoch
-        return known is not None and compared is not None and known > compared and self.is_same_topic
+        return compare_views(LogView(self.topic_id, self._compared_epoch), self._view) is Verdict.NEWER_LEADER
 
     @property
     def is_settled(self) -> bool:
         """May the next fetch be sent: there is no leader to ask and no truncation to report first?"""
-        return self._truncation is None and self.is_same_topic and not self.has_new_leader
+        return self._truncation is None and self.verdict is not Verdict.ANOTHER_TOPIC and not self.has_new_leader
 
     def compared(self, leader_epoch: int, end_offset: int | None) -> None:
-        """The leader of `leader_epoch` says where the planned epoch ends in its log; None: it cannot say."""
-        self._compared_epoch = leader_epoch
-        if end_offset is not None and end_offset < self._end_offset and self.planned_epoch is not None:
+        """The leader of `leader_epoch` says where the planned epoch ends in its log; None: it cannot say.
+
+        A leader that was just elected may say in error that planned records are gone (redpanda#5435), so this counts
+        only once a leader has said it again.
+        """
+        cut = end_offset is not None and end_offset < self._end_offset
+        if cut and self._doubted_at is None:
+            self._doubted_at = self._cluster.metadata.version
+            return
+        self._compared_epoch, self._doubted_at = leader_epoch, None
+        if cut and end_offset is not None and self.planned_epoch is not None:
             self._truncation = Truncation(end_offset, self.planned_epoch, leader_epoch)
             self._end_offset = end_offset
 
@@ -174,7 +167,7 @@ def learn(cluster: Cluster, logs: Iterable[PlannedLog]) -> None:
     except BrokerError as error:
         log.debug("metadata of a task's topics: %s", error)
         return
-    doubtful = sorted({one.topic_partition.topic for one in unknown if one.is_doubtful})
+    doubtful = sorted({one.topic_partition.topic for one in unknown if one.verdict.is_doubtful})
     if doubtful:
         cluster.caller.ask_another(doubtful, asked)
 
@@ -184,9 +177,17 @@ def is_gone(cluster: Cluster, planned: PlannedLog) -> bool:
     asked: Counter[int] = Counter()
     topics = [planned.topic_partition.topic]
     cluster.topics.describe(topics, propagation_ms=0, asked=asked)
-    if planned.is_denied:
+    if planned.verdict.is_denial:
         cluster.caller.ask_another(topics, asked)
-    return planned.is_denied
+    return planned.verdict.is_denial
+
+
+def ask_two(cluster: Cluster, planned: PlannedLog) -> None:
+    """Ask two brokers who leads, or one if no other can be asked: the log of a leader of before may end elsewhere."""
+    asked: Counter[int] = Counter()
+    topics = [planned.topic_partition.topic]
+    cluster.topics.describe(topics, propagation_ms=0, asked=asked)
+    cluster.caller.ask_another(topics, asked)
 
 
 def compare(cluster: Cluster, logs: Iterable[PlannedLog]) -> None:
@@ -195,7 +196,7 @@ def compare(cluster: Cluster, logs: Iterable[PlannedLog]) -> None:
     It asks all of them in parallel, and raises the cluster's errors. Brokers before 2.3 cannot be asked: a truncation
     then goes unnoticed.
     """
-    new = [one for one in logs if one.has_new_leader]
+    new = [one for one in logs if one.is_to_compare]
     wanted = planned_epochs(new)
     if not wanted:
         return
@@ -207,4 +208,6 @@ def compare(cluster: Cluster, logs: Iterable[PlannedLog]) -> None:
         ends = {}
     for one in new:
         if one.planned_epoch == wanted[one.topic_partition]:  # else: its turn comes when it is fetched
-            one.compared(leader_epochs[one.topic_partition], ends.get(one.topic_partition))
+            tp = one.topic_partition
+            # Metadata may have changed while the leader was asked: by an election, or as a known epoch was too high.
+            one.compared(min(leader_epochs[tp], one.known_epoch or 0), ends.get(tp))

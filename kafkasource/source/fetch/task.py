@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import TYPE_CHECKING, Generic
 
 from kafkasource.client.cluster import Cluster
+from kafkasource.client.log_view import Verdict
 from kafkasource.client.parts.offsets import LATEST, ListedOffset
 from kafkasource.errors import UnknownTopicOrPartition
 from kafkasource.source.fetch.budget import FetchBudget
@@ -77,7 +78,7 @@ def bind_ends(cluster: Cluster, logs: Sequence[PlannedLog], isolation_level: Iso
 
     `earliest` needs nothing here: such a range begins at its planned start, or where the log does when it is fetched.
     """
-    late = [log for log in logs if log.offset_range.to_latest and log.is_same_topic and not log.is_made_again]
+    late = [log for log in logs if log.offset_range.to_latest and log.verdict is not Verdict.ANOTHER_TOPIC]
     listed = _latest(cluster, {log.topic_partition for log in late}, isolation_level, planned_epochs(late))
     for log in logs:
         latest = listed.get(log.topic_partition) if log.offset_range.to_latest else None

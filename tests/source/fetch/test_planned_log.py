@@ -173,6 +173,23 @@ def test_a_plan_without_ids_is_read_by_name(rig):
     assert rig.read() == list(range(100))
 
 
+# Bounds.
+
+
+def test_an_open_transaction_is_not_the_end_of_a_log_that_a_lagging_leader_does_not_know_yet(rig, caplog):
+    listed = rig.kafka._list_offsets
+
+    def held_back(request):
+        body = listed(request)
+        if request.body["isolation_level"] == IsolationLevel.READ_COMMITTED.value:
+            body["topics"][0]["partitions"][0]["offset"] = 20
+        return body
+
+    rig.kafka._list_offsets = held_back
+    rig.kafka.fault(FETCH, Error(1))  # OFFSET_OUT_OF_RANGE
+    assert rig.read(50, 100, isolation_level=IsolationLevel.READ_COMMITTED) == list(range(50, 100))
+
+
 # Leader epochs.
 
 
@@ -304,6 +321,50 @@ def test_without_ids_an_epoch_before_the_plan_s_is_another_topic_of_the_name(rig
     assert rig.read(leader_epoch=5, fail_on_data_loss=False) == []
     assert "deleted, or recreated under its name" in caplog.text
     assert rig.net.now < 1010
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3])
+def test_without_ids_a_process_that_read_the_old_topic_reads_the_one_made_again(nodes):
+    rig = Rig()
+    rig.kafka = Kafka(nodes=nodes, topics={"t": 1})
+    rig.kafka.versions[METADATA.key] = (0, 9)  # Kafka 2.4 to 2.7
+    rig.net = FakeNet(rig.kafka)
+    rig.cluster = rig.net.cluster()
+    rig.topic.epochs[0] = 5
+    assert rig.read(0, 10, leader_epoch=5) == list(range(10))
+    rig.topic.epochs[0] = 0  # it was deleted and created again, and a new query has planned this
+    assert rig.read(0, 100, leader_epoch=0) == list(range(100))
+    assert rig.net.now < 1003
+    assert rig.cluster.offsets.list({TP: -1})[TP].leader_epoch == 0
+
+
+def test_a_leader_elected_after_the_topic_was_made_again_is_compared_though_its_epoch_is_below_the_old_one(rig):
+    rig.kafka.versions[METADATA.key] = (0, 9)
+    rig.topic.epochs[0] = 5
+    rig.read(0, 10, leader_epoch=5)
+    rig.topic.epochs[0] = 0
+    batches = rig.batches(leader_epoch=0, fail_on_data_loss=False)
+    first = next(batches)
+    elect(rig, ends_at=75)
+    assert offsets([first, *batches]) == list(range(75))
+
+
+def test_one_wrong_end_of_an_epoch_is_no_loss(rig, caplog):
+    """Redpanda #5435, #15112: a leader that was just elected, asked once."""
+    batches = rig.batches(topic_id=rig.topic.topic_id, leader_epoch=0)
+    first = next(batches)
+    elect(rig, ends_at=42)
+    answer = rig.kafka._offset_for_leader_epoch
+
+    def wrong_once(request):
+        found = answer(request)
+        rig.topic.epoch_ends.clear()
+        return found
+
+    rig.kafka._offset_for_leader_epoch = wrong_once
+    assert offsets([first, *batches]) == list(range(100))
+    assert len(rig.kafka.asked(OFFSET_FOR_LEADER_EPOCH)) == 2
+    assert "lost" not in caplog.text
 
 
 def test_an_epoch_that_nobody_can_tell_the_end_of_is_no_loss(rig):

@@ -247,6 +247,23 @@ def test_a_broker_that_is_cut_off_from_the_controllers_is_asked_once_however_nea
     assert second in (2, 3)
 
 
+def test_a_driver_that_knows_the_old_topic_lists_the_ends_of_the_one_made_again_where_there_are_no_ids():
+    kafka = FakeKafka(nodes=3, topics={"t": 1})
+    kafka.versions[METADATA.key] = (0, 9)  # Kafka 2.4 to 2.7
+    kafka.topics["t"].epochs[0] = 5
+    net, sleep = FakeNet(kafka), Sleeps()
+    asked = reader(net.cluster(), sleep)
+    asked.assigned()
+    read = asked.latest([T0]).listed
+    kafka.topics["t"].epochs[0] = 0
+    begun = net.now
+    asked.assigned(read)
+    found = asked.latest([T0], read)
+    assert (read.leader_epochs, found.leader_epochs) == ({T0: 5}, {T0: 0})
+    assert sleep == [1.0, 1.0]  # a leader of before would say the same
+    assert net.now - begun < 2
+
+
 def test_an_id_that_one_broker_alone_tells_is_not_believed():
     kafka, cluster, sleep = near_the_first_of_three()
     kafka.old_news[1] = before_it_was_made_again
