@@ -95,12 +95,12 @@ def test_under_block_a_line_that_was_cut_carries_everything_once_it_is_there_aga
             pool = of["west"].pool
             allocate = pool.allocate
 
-            def allocate_as_before(size, max_block_ms, on_wait):
+            def allocate_as_before(size, max_block_ms, on_wait, **more):
                 def there_again():
                     proxies["west"].refuse = False
                     on_wait()
 
-                return allocate(size, max_block_ms, there_again)
+                return allocate(size, max_block_ms, there_again, **more)
 
             pool.allocate = allocate_as_before
 
