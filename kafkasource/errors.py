@@ -380,6 +380,10 @@ class NotCoordinator(BrokerError):
     CODE = 16
 
 
+class InvalidTopic(BrokerError):
+    CODE = 17
+
+
 class RecordListTooLarge(BrokerError):
     CODE = 18
 

@@ -17,7 +17,13 @@ from collections.abc import Callable
 from kafkasource.client.cache import shared_cluster
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.errors import AuthorizationFailed, BrokerError, TopicAlreadyExists, UnsupportedApiVersion
+from kafkasource.errors import (
+    AuthorizationFailed,
+    BrokerError,
+    KafkaSourceError,
+    TopicAlreadyExists,
+    UnsupportedApiVersion,
+)
 from kafkasource.protocol.apis import CREATE_TOPICS, METADATA
 from kafkasource.types import NewTopic
 
@@ -28,7 +34,7 @@ _WITHOUT_CREATION = 4  # Metadata from this version on says that the broker is n
 
 
 class SeenTopics:
-    """When this process last saw topics there."""
+    """When this process last saw topics there, or tried to create them."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
@@ -43,8 +49,8 @@ class SeenTopics:
         return seen_s is not None and (self._clock_s() - seen_s) * 1000 < trusted_ms
 
 
-SEEN = SeenTopics()
-"""Of this process."""
+SEEN, TRIED = SeenTopics(), SeenTopics()
+"""Of this process. `TRIED`: when it last failed to create topics of clusters with `discard`."""
 
 
 def create_missing(
@@ -56,6 +62,19 @@ def create_missing(
         return
     create_in(shared_cluster(config), topic, new)
     seen.saw(config, topic)
+
+
+def try_to_create(name: str, config: ClientConfig, topic: str, new: NewTopic, *, trusted_ms: int, wait_ms: int) -> None:
+    """As `create_missing`, for a cluster that must not hold up others: waits for `wait_ms` at most, and then for ten
+    times as long not at all. An error is only logged. `name`: of the cluster."""
+    if TRIED.within(config, topic, 10 * wait_ms):
+        return
+    try:
+        with shared_cluster(config).caller.giving_up(after_ms=wait_ms):
+            create_missing(config, topic, new, trusted_ms=trusted_ms)
+    except KafkaSourceError as error:
+        TRIED.saw(config, topic)
+        log.warning("cluster %r: topic %s cannot be created there now: %s", name, topic, error)
 
 
 def create_in(cluster: Cluster, topic: str, new: NewTopic) -> None:

@@ -29,7 +29,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 from kafkasource import metrics
 from kafkasource.client.cache import shared_cluster
 from kafkasource.client.parts.transactions import lacking
-from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError, SchemaError, UnsupportedApiVersion
+from kafkasource.errors import KafkaSourceError, SchemaError, UnsupportedApiVersion
 from kafkasource.memory.worker import spare_imports_from_gc
 from kafkasource.options import log_warning
 from kafkasource.protocol.apis import DESCRIBE_TRANSACTIONS
@@ -41,7 +41,7 @@ from kafkasource.sink.clusters.transactions import ClusterTask, guarantees
 from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.commit_report import TransactionCounts, gathered, tell
 from kafkasource.sink.dead_letters import require_topic
-from kafkasource.sink.new_topic import create_missing
+from kafkasource.sink.new_topic import create_missing, try_to_create
 from kafkasource.sink.reports import ClusterReport, TaskReport
 from kafkasource.sink.task_input import to_the_end
 from kafkasource.sink.transactions.crash_points import ABORTING, crash_point
@@ -352,12 +352,10 @@ def _arrow_types(schema: StructType, sides: Sequence[Side]) -> dict[Side, pa.Dat
 
 def _create_missing(target: ClusterTarget, trusted_ms: int) -> None:
     topic, new = target.new_topic or (None, None)
-    try:
+    if target.policy != "discard" or topic is None or new is None:
         create_missing(target.config.client, topic, new, trusted_ms=trusted_ms)
-    except (BootstrapFailed, DeadlineExceeded) as error:
-        if target.policy != "discard":
-            raise
-        log.warning("cluster %r cannot be reached to create topic %s: %s", target.name, topic, error)
+    else:
+        try_to_create(target.name, target.config.client, topic, new, trusted_ms=trusted_ms, wait_ms=target.wait_ms)
 
 
 def _require_transactions(cluster: Cluster, name: str, guarantee: Guarantee) -> None:

@@ -1,5 +1,6 @@
 """A missing topic is made as the option says; one that is there is left as it is."""
 
+import json
 import pickle
 
 import pyarrow as pa
@@ -155,6 +156,48 @@ def test_a_writer_without_spark_looks_before_its_first_rows(kafka, clock, monkey
             to.write(pa.table({"value": ["a"]}))
             assert looks(kafka) == before
         assert len(kafka.topics.pop("new").leaders) == 2
+
+
+@pytest.fixture
+def west(kafka, monkeypatch):
+    """The net of a cluster with `discard`. Its clock moves only where somebody waits."""
+    net = FakeNet(kafka)
+    cluster = net.cluster()
+    monkeypatch.setattr(new_topic, "shared_cluster", lambda config: cluster)
+    for seen in (new_topic.SEEN, new_topic.TRIED):
+        monkeypatch.setattr(seen, "_clock_s", lambda: net.now)
+        monkeypatch.setattr(seen, "_seen_s", {})
+    return net
+
+
+def micro_batch():
+    clusters = {"west": {"kafka.bootstrap.servers": "west:1", "onSlowCluster": "discard"}}
+    options = {"topic": "new", "createTopic": "partitions=2", "slowClusterWait": "1s"}
+    pickle.dumps(StreamWriter(targets.parse({"clusters": json.dumps(clusters)} | options), SCHEMA))
+
+
+def test_a_dead_cluster_that_may_discard_holds_up_the_driver_for_a_tenth_of_the_time(west, caplog):
+    west.fates["bootstrap"] = "blackhole"
+    waits = []
+    for _ in range(20):
+        before = west.now
+        micro_batch()
+        waits.append(round(west.now - before))
+        west.now += 1
+    assert waits == [1, *[0] * 9, 1, *[0] * 9]
+    assert caplog.text.count("cluster 'west': topic new cannot be created there now") == 2
+    del west.fates["bootstrap"]
+    for _ in range(40):  # what it has begun to connect to stays silent
+        micro_batch()
+        west.now += 1
+    assert len(west.kafka.topics["new"].leaders) == 2
+
+
+@pytest.mark.parametrize("code", [29, 44])  # TOPIC_AUTHORIZATION_FAILED, POLICY_VIOLATION
+def test_a_cluster_that_may_discard_may_refuse_the_topic_too(west, caplog, code):
+    west.kafka.fault(CREATE_TOPICS, refusal(code))
+    micro_batch()
+    assert "cluster 'west': topic new cannot be created there now" in caplog.text
 
 
 def test_nobody_is_asked_without_the_option(monkeypatch):

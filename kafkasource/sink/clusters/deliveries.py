@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from kafkasource.errors import DeadlineExceeded, KafkaSourceError, OutOfOrderSequenceNumber
+from kafkasource.errors import AuthorizationFailed, DeadlineExceeded, KafkaSourceError, OutOfOrderSequenceNumber
 from kafkasource.sink.clusters.offset_spans import StoredAt
-from kafkasource.sink.clusters.slow_cluster import Health
+from kafkasource.sink.clusters.slow_cluster import Health, Refusals
 from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.types import Discarded, TopicPartition, Written
@@ -25,13 +25,22 @@ class ClusterDelivery(Delivery):
     """One task's rows for one producer of a cluster. Some may be discarded."""
 
     def __init__(
-        self, transaction: TaskTransaction | None, health: Health, news: threading.Condition, *, may_discard: bool
+        self,
+        transaction: TaskTransaction | None,
+        health: Health,
+        refusals: Refusals,
+        news: threading.Condition,
+        *,
+        discards: bool = False,
+        ages: bool = False,
     ) -> None:
-        """Every batch that is settled notifies `news`. `may_discard`: late or dropped batches do not fail the task."""
+        """Every batch that is settled notifies `news`. `ages`: a batch that is late does not fail the task.
+        `discards`: nor does one that was dropped, or that the cluster does not let this user write."""
         super().__init__(transaction)
-        self._health = health
+        self._health, self._refusals = health, refusals
         self._news = news
-        self._may_discard = may_discard
+        self._discards, self._ages = discards, ages
+        self.refused = False  # the cluster gives this user no producer id, so no row of the delivery is written
         self.stored_at: dict[TopicPartition, StoredAt] | None = None  # filled where it is not None
 
     @property
@@ -42,6 +51,7 @@ class ClusterDelivery(Delivery):
         self, tp: TopicPartition, records: int, size: int, last_offset: int | None, *, in_order: bool = True
     ) -> None:
         self._health.answered()
+        self._refusals.taken(tp.topic)
         if self.stored_at is not None and not in_order:
             self._health.keeps_no_order()
         super().acknowledged(tp, records, size, last_offset, in_order=in_order)
@@ -51,20 +61,31 @@ class ClusterDelivery(Delivery):
         if self.stored_at is not None:
             self.stored_at.setdefault(tp, StoredAt()).add(first_offset, records)
 
-    def gave_up(self, error: BaseException) -> None:
-        # Out of order: a batch before it was given up.
-        if self._may_discard and isinstance(error, (Dropped, DeadlineExceeded, OutOfOrderSequenceNumber)):
+    def gave_up(self, topic: str, error: BaseException) -> None:
+        if self._discards and isinstance(error, AuthorizationFailed):
+            if not self.refused:
+                self._refusals.warn(topic, error)
+            self.drop()
+        # Out of order: a batch before it was given up. Its own rows may be fresh: only `discards` may drop them.
+        elif (self._discards and isinstance(error, (Dropped, OutOfOrderSequenceNumber))) or (
+            (self._discards or self._ages) and isinstance(error, DeadlineExceeded)
+        ):
             self.drop()
         else:
             self.fail(error)
         self._tell()
 
     def late(self, error: BaseException) -> None:
-        if not self._may_discard:
+        if not (self._discards or self._ages):
             self.fail(error)
 
     def fail(self, error: BaseException) -> None:
-        super().fail(error)
+        if self._discards and isinstance(error, AuthorizationFailed):  # no producer id for this user
+            self._refusals.warn("", error)
+            self.refused = True
+            self.abandon(error)
+        else:
+            super().fail(error)
         self._tell()
 
     def _tell(self) -> None:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from kafkasource import memory, metrics
 from kafkasource.arrow_scalars import scalar
 from kafkasource.client.metadata import TopicMetadata
-from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError
+from kafkasource.errors import AuthorizationFailed, BootstrapFailed, DeadlineExceeded, InvalidTopic, KafkaSourceError
 from kafkasource.records.builder import RecordColumns
 from kafkasource.sink.clusters.deliveries import ClusterDelivery, Dropped, Ledger
 from kafkasource.sink.clusters.offset_spans import HandedOver, Mapped, gathered
@@ -200,6 +200,8 @@ class FanOut:
         shared = delivery.placement.shared(rows, placed, one.target)
         for number, spans in placed.by_producer.items():
             into = self._delivery(one, number, delivery)
+            if into.refused:
+                continue
             if into.stored_at is not None and rows.offsets is not None and _partitions_given(rows):
                 one.handed_over.setdefault(number, HandedOver()).add(
                     rows.topic, topic, rows.offsets, placed.order, spans
@@ -212,6 +214,9 @@ class FanOut:
                 if one.target.policy != "discard":
                     raise
                 one.cluster.health.waited_in_vain()  # batches on the wire fill the memory
+            except AuthorizationFailed:
+                if not into.refused:
+                    raise
 
     def _placed(self, rows: Rows, one: _Sending, delivery: FanOutDelivery) -> Placed | None:
         """None: the cluster does not say which partitions the topic has, so the rows must be discarded."""
@@ -223,7 +228,24 @@ class FanOut:
             return None
         return delivery.placement.place(rows, one.target, max(topic.partitions) + 1, available(topic))
 
-    def _topic(  # noqa: C901, PLR0912 (three policies, each with an age)
+    def _topic(self, one: _Sending, topic: str, partition: int) -> TopicMetadata | None:
+        """Metadata of the topic. None: the rows must be discarded. What a cluster with `discard` refuses holds up no
+        other."""
+        refusals = one.cluster.refusals
+        if refusals.holds(topic):
+            return None
+        try:
+            found = self._await_topic(one, topic, partition)
+        except (AuthorizationFailed, InvalidTopic, DeadlineExceeded) as error:
+            if one.target.policy != "discard":
+                raise
+            refusals.add(topic, error)
+            return None
+        if found is not None:
+            refusals.found(topic)
+        return found
+
+    def _await_topic(  # noqa: C901, PLR0912 (three policies, each with an age)
         self, one: _Sending, topic: str, partition: int
     ) -> TopicMetadata | None:
         """Metadata of the topic. `block` waits for it as long as no broker answers, `discard` as long as the cluster
@@ -234,13 +256,14 @@ class FanOut:
         """
         target, health = one.target, one.cluster.health
         producer = one.cluster.producers[0]
+        most_ms = target.wait_ms if topic in one.cluster.refusals else target.metadata_wait_ms
         ages = target.max_record_age_ms is not None
         deadline_ms = self._clock_ms() + target.config.delivery_timeout_ms  # not above `maxRecordAge`
         lacks_partition = False  # a broker says so
         while True:
             missing = lacks_partition or topic in producer.metadata.topic_errors
             patient = target.policy != "discard" or (missing and not health.dead)
-            wait_ms = target.metadata_wait_ms if patient else health.patience_ms
+            wait_ms = most_ms if patient else health.patience_ms
             if ages and not missing:
                 wait_ms = max(0, min(wait_ms, int(deadline_ms - self._clock_ms()) + 1))
             before = producer.metadata.version
@@ -249,7 +272,7 @@ class FanOut:
                 if partition in found.partitions:
                     return found
                 if producer.metadata.version > before:
-                    if wait_ms >= target.metadata_wait_ms:
+                    if wait_ms >= most_ms:
                         return found  # the partitioner refuses the row
                     lacks_partition = True
                     if not health.dead:
@@ -260,7 +283,7 @@ class FanOut:
             except DeadlineExceeded as failed:
                 metadata = producer.metadata
                 if metadata.version > before and topic in metadata.topic_errors:  # a broker has said so
-                    if wait_ms >= target.metadata_wait_ms:
+                    if wait_ms >= most_ms:
                         raise
                     if not health.dead:
                         continue
@@ -273,7 +296,7 @@ class FanOut:
                     return None
                 raise error
             if target.policy == "fail":
-                if wait_ms >= target.metadata_wait_ms:
+                if wait_ms >= most_ms:
                     raise error
                 continue
             log.warning(
@@ -288,8 +311,10 @@ class FanOut:
             into = ClusterDelivery(
                 None if one.open_transaction is None else one.open_transaction(number),
                 one.cluster.health,
+                one.cluster.refusals,
                 delivery.news,
-                may_discard=target.policy == "discard" or target.max_record_age_ms is not None,
+                discards=target.policy == "discard",
+                ages=target.max_record_age_ms is not None,
             )
             if target.offset_map is not None:
                 into.stored_at = {}

@@ -9,7 +9,7 @@ from kafkasource import memory, metrics
 from kafkasource.client.cache import Use
 from kafkasource.process import PerProcess
 from kafkasource.sink.clusters.deliveries import Dropped
-from kafkasource.sink.clusters.slow_cluster import Health, Queue
+from kafkasource.sink.clusters.slow_cluster import Health, Queue, Refusals
 from kafkasource.sink.clusters.targets import ClusterTarget
 from kafkasource.sink.producer.batch import ProducerBatch
 from kafkasource.sink.producer.client import Client
@@ -35,6 +35,7 @@ class ClusterProducers:
         self.target = target
         self.use = Use(lambda: clock_ms() / 1000)
         self.health = Health(target.wait_ms, clock_ms, target.name)
+        self.refusals = Refusals(target.wait_ms, clock_ms, target.name)
         self._budget = memory.process_budget()
         self.pool = BufferPool(
             config.buffer_memory_bytes,
@@ -114,7 +115,7 @@ class ClusterProducers:
             for batch in producer.queues.take_unsent(batches) if batches else ():
                 freed += len(batch.allotment.buffer)
                 producer.queues.release(batch)
-                batch.delivery.gave_up(error)
+                batch.delivery.gave_up(batch.topic_partition.topic, error)
         return freed
 
     def close(self, timeout_ms: float | None = None) -> None:

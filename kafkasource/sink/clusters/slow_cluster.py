@@ -1,4 +1,5 @@
-"""Decides about a slow cluster: `Health` knows whether it answers at all, and `step` what to do about its queue.
+"""Decides about a slow cluster: `Health` knows whether it answers at all, `Refusals` which topics it does not take, and
+`step` what to do about its queue.
 
 `step` decides over plain values. `FanOut` calls it before it puts more into a cluster's queue, and carries the decision
 out.
@@ -92,6 +93,48 @@ class Health:
     def patience_ms(self) -> int:
         """How long the sink may wait for the cluster now."""
         return 0 if self.dead else self._wait_ms
+
+
+class Refusals:
+    """Topics that a cluster does not take although it answers. For any thread; kept from task to task.
+
+    A topic that is not there, or that the user may not see, is asked for again after ten times `slowClusterWait`.
+    """
+
+    def __init__(self, wait_ms: int, clock_ms: Callable[[], float], cluster: str = "") -> None:
+        self._wait_ms, self._clock_ms, self._cluster = wait_ms, clock_ms, cluster
+        self._ask_at_ms: dict[str, float] = {}  # by topic
+        self._warned: set[str] = set()
+
+    def __contains__(self, topic: str) -> bool:
+        """Was it not there when the sink last asked?"""
+        return topic in self._ask_at_ms
+
+    def holds(self, topic: str) -> bool:
+        """Is it too early to ask again?"""
+        return self._clock_ms() < self._ask_at_ms.get(topic, float("-inf"))
+
+    def add(self, topic: str, error: BaseException) -> None:
+        self._ask_at_ms[topic] = self._clock_ms() + _TENTH * self._wait_ms
+        self.warn(topic, error)
+
+    def found(self, topic: str) -> None:
+        self._ask_at_ms.pop(topic, None)
+
+    def warn(self, topic: str, error: BaseException) -> None:
+        """Once, until it is taken. An empty name: every topic."""
+        if topic not in self._warned:
+            self._warned.add(topic)
+            what = f"topic {topic}" if topic else "any record"
+            log.warning(
+                "cluster %r does not take %s, so the sink discards the rows for it: %s", *(self._cluster, what, error)
+            )
+
+    def taken(self, topic: str) -> None:
+        """It has stored records."""
+        if self._warned and not self._warned.isdisjoint((topic, "")):
+            self._warned -= {topic, ""}
+            log.warning("cluster %r takes topic %s again", self._cluster, topic)
 
 
 @dataclass(frozen=True, slots=True)

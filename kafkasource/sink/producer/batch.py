@@ -77,7 +77,8 @@ class ProducerBatch:
     last_error: BaseException | None = None  # the error of the last attempt
     unanswered: bool = False  # an attempt ended without a word that it was not stored (`refused.NOT_STORED`)
     records_gone: int = 0  # records before it that left the partition since it got its sequence: `renumber` is due
-    forgotten: bool = False  # the broker does not know its producer any more: `renew` is due
+    behind_gap: bool = False  # a batch before it was given up: brokers take its sequence no more, or never did
+    forgotten: bool = False  # it goes again under another producer id: `renew` is due
 
     def close(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         """Encode the batch for sending. All three are -1 if the producer is not idempotent. Raises the codec's
@@ -111,7 +112,7 @@ class ProducerBatch:
         assert self.encoded is not None
         stamp(self.encoded, producer_id, producer_epoch, base_sequence)
         self.producer_id = producer_id
-        self.forgotten = False
+        self.forgotten = self.behind_gap = False
 
     @property
     def base_sequence(self) -> int:

@@ -113,8 +113,8 @@ class Delivery:
                 self._error = error
             self._settled.notify_all()
 
-    def gave_up(self, error: BaseException) -> None:
-        """One batch will never be sent (again)."""
+    def gave_up(self, topic: str, error: BaseException) -> None:
+        """One batch for the topic will never be sent (again)."""
         self.fail(error)
 
     def drop(self) -> None:

@@ -231,6 +231,13 @@ class PartitionQueues:
             behind = self._partitions[batch.topic_partition].sequenced_behind(batch)
         return batch.sequenced and (batch.unanswered or any(other.unanswered for other in behind))
 
+    def open_gap(self, batch: ProducerBatch) -> None:
+        """A batch with sequences is given up: brokers refuse those of the batches behind it."""
+        with self._lock:
+            partition = self._partitions.get(batch.topic_partition)
+            for other in partition.sequenced_behind(batch) if partition is not None else ():
+                other.behind_gap = True
+
     def take_out(self, batch: ProducerBatch, numbers: Collection[int]) -> tuple[RecordColumns, bool]:
         """Take these records out of a batch in flight, all of which the broker has refused. What is left of it goes
         again in its place, and batches behind it move up by as many sequences.

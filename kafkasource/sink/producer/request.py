@@ -195,6 +195,9 @@ def outcome_of(answer: Answer, *, is_next: bool, is_alone: bool, retries: int) -
         return Outcome.RETRY if isinstance(error, NOT_STORED) else Outcome.GIVE_UP
     if is_alone and retries > 0 and _has_forgotten_producer(answer):
         return Outcome.RENEW
+    if is_next and answer.batch.behind_gap and isinstance(error, OutOfOrderSequenceNumber):
+        # Refused, so its one copy is not stored: as Java's producer, which then takes another epoch.
+        return Outcome.GIVE_UP if answer.batch.unanswered else Outcome.RENEW
     retriable = getattr(error, "retriable", False) or (isinstance(error, OutOfOrderSequenceNumber) and not is_next)
     return Outcome.RETRY if retriable and answer.batch.attempts <= retries else Outcome.GIVE_UP
 
@@ -251,6 +254,11 @@ def explained(error: BaseException, batch: ProducerBatch) -> BaseException:
         return error.at(
             f"{error.context}: nobody knows whether a broker has stored an earlier attempt of this batch or of one "
             "behind it, so that no records can leave the partition as dead letters. The task must run again"
+        )
+    if batch.behind_gap and isinstance(error, OutOfOrderSequenceNumber):
+        return error.at(
+            f"{error.context}: records before these were given up, and nobody knows whether a broker has stored an "
+            "earlier attempt of these. The task must run again"
         )
     if outlet is not None and isinstance(error, BrokerError) and of_one_record:
         return error.at(

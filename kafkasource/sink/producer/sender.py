@@ -405,8 +405,9 @@ class Sender:
     def _give_up(self, batch: ProducerBatch, error: BaseException) -> None:
         """The batch will never be sent again. The caller releases its memory."""
         producer_log.gave_up(batch.topic_partition, error)
-        batch.delivery.gave_up(error)
+        batch.delivery.gave_up(batch.topic_partition.topic, error)
         if batch.sequenced and batch.delivery.transaction is None:
+            self._queues.open_gap(batch)
             self._identity.forget()
 
     def _finish(self, batch: ProducerBatch, *, stored: bool = False) -> None:

@@ -11,11 +11,11 @@ import pytest
 from broker_log import BrokerLog
 from sink_fakes import Rig
 
-from kafkasource.errors import ConnectionLost
+from kafkasource.errors import ConnectionLost, OutOfOrderSequenceNumber
 from kafkasource.records.builder import RecordColumns
 from kafkasource.sink.clusters.deliveries import ClusterDelivery, Dropped, Ledger
 from kafkasource.sink.clusters.producers import ClusterProducers
-from kafkasource.sink.clusters.slow_cluster import Health
+from kafkasource.sink.clusters.slow_cluster import Health, Refusals
 from kafkasource.sink.producer.pool import BufferPoolExhausted
 from kafkasource.types import TopicPartition
 
@@ -26,7 +26,7 @@ NOT_LEADER = 6
 class Line:
     """A task, its sender and a cluster; the test is all threads."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, **policy):
         self.random = random.Random(seed)
         timeouts = {"delivery_timeout_ms": 400, "retry_backoff_ms": 10, "retry_backoff_max_ms": 20}
         self.rig = Rig(dict.fromkeys(PARTITIONS, 1), batch_bytes=300, buffer_memory_bytes=12 * 300, **timeouts)
@@ -34,7 +34,10 @@ class Line:
         self.health = Health(50, self.rig.clock)
         self.ledger, self.next_value = Ledger(), 0
         self.delivery = self.rig.sender.begin(
-            None, ClusterDelivery(None, self.health, threading.Condition(), may_discard=True)
+            None,
+            ClusterDelivery(
+                None, self.health, Refusals(50, self.rig.clock), threading.Condition(), **policy or {"discards": True}
+            ),
         )
         self.answered = 0
         self.producers = SimpleNamespace(
@@ -137,6 +140,59 @@ def test_what_arrives_is_in_order_once_and_all_is_accounted_for(seed):
         assert all(count > 0 for count in discarded.values())
         discarded_in_all += sum(discarded.values())
     assert discarded_in_all
+
+
+def test_where_only_old_rows_may_be_discarded_all_others_arrive_in_order_or_the_task_fails():
+    """`maxRecordAge` under `block`. A task fails only where nobody knows whether a batch is stored."""
+    discarded_in_all, failures = 0, []
+    for number in range(80):
+        line = Line(number, ages=True)
+        steps = [line.append] * 5 + [line.turn] * 5 + [line.answer] * 4 + [line.wait]
+        try:
+            for _ in range(150):
+                line.random.choice(steps)()
+            last = line.heal()
+        except OutOfOrderSequenceNumber as error:
+            failures.append(str(error))
+            continue
+        assert [log.values[-1] for log in line.logs.values()] == last, number
+        written, discarded = line.end()
+        for log in line.logs.values():
+            assert log.values == sorted(set(log.values)), number
+        assert sum(written.values()) + sum(discarded.values()) == line.next_value
+        discarded_in_all += sum(discarded.values())
+    assert discarded_in_all
+    assert len(failures) < 80 / 4
+    assert all("nobody knows whether a broker has stored an earlier attempt" in each for each in failures)
+
+
+def test_fresh_rows_behind_some_that_were_too_old_are_stored():
+    """The broker refuses their sequence, as those before them never came (KIP-98). They get another one."""
+    line = Line(0, ages=True)
+    tp, client, clock = PARTITIONS[0], line.rig.client, line.rig.clock
+    line.append(tp)
+    line.turn()
+    line.turn()  # it goes alone: the broker does not know the producer id yet
+    before = line.next_value
+    line.append(tp)
+    old = line.next_value - before
+    line.answer("stored")
+    line.turn()
+    line.turn()
+    clock.now_ms += 350
+    for _ in range(2):
+        line.append(tp)
+        line.turn()
+    assert len(client.sent) == line.answered + 3
+    line.answer("not leader")
+    line.answer("stored")
+    line.answer("stored")  # both refused: OUT_OF_ORDER_SEQUENCE_NUMBER
+    line.turn()
+    clock.now_ms += 60  # delivery.timeout.ms is 400: the first is too old, the others are not
+    last = line.heal()
+    stored = [int(value) for value in line.logs[tp].values]
+    assert stored == [*range(before), *(n for n in range(before + old, line.next_value) if n <= int(last[0]))]
+    assert line.end()[1] == {tp: old}
 
 
 def test_nothing_of_an_abandoned_delivery_is_counted_as_written_later():

@@ -6,11 +6,12 @@ import threading
 import pyarrow as pa
 import pytest
 from fan_out_rig import LEADERS, AnsweringClient, SilentClient, discarded, fan_out, rows, values, write, written
-from sink_fakes import FakeMetadata
+from sink_fakes import FakeClock, FakeMetadata
 
 from kafkasource import metrics
 from kafkasource.errors import DeadlineExceeded
 from kafkasource.sink.clusters.fan_out import FanOut, SlowCluster
+from kafkasource.sink.clusters.slow_cluster import Refusals
 from kafkasource.sink.columns import InvalidRow, Rows
 from kafkasource.types import Discarded, TopicPartition, Written
 
@@ -333,10 +334,8 @@ class WithoutTheTopic(FakeMetadata):
         return super().request_update()
 
 
-@pytest.mark.parametrize(
-    "policy", [{"onSlowCluster": "discard", "slowClusterWait": "5ms"}, {"onSlowCluster": "block"}, {"maxRecordAge": 5}]
-)
-def test_a_topic_that_is_not_there_fails_the_task_under_every_policy(policy):
+@pytest.mark.parametrize("policy", [{"onSlowCluster": "fail"}, {"onSlowCluster": "block"}, {"maxRecordAge": 5}])
+def test_a_topic_that_is_not_there_fails_the_task_unless_the_cluster_may_discard(policy):
     client = AnsweringClient()
     client.metadata = WithoutTheTopic()
     with (
@@ -344,6 +343,85 @@ def test_a_topic_that_is_not_there_fails_the_task_under_every_policy(policy):
         pytest.raises(DeadlineExceeded, match="Topic t not present"),
     ):
         write(to, [rows(10)])
+
+
+class Refuses(WithoutTheTopic):
+    def __init__(self, code):
+        super().__init__()
+        self.topic_errors = {"t": code}
+
+
+class RefusesToWrite(AnsweringClient):
+    def __init__(self, code):
+        super().__init__()
+        self._refusal = code
+
+    def poll(self, timeout_ms):
+        self.code = self._refusal
+        super().poll(timeout_ms)
+
+
+def refusing_topic(code):
+    client = AnsweringClient()
+    client.metadata = Refuses(code)
+    return client
+
+
+def refusing_producer(code):
+    client = AnsweringClient()
+    client.init_codes = [code] * 100
+    return client
+
+
+@pytest.mark.parametrize(
+    ("west", "partition", "name"),
+    [
+        (lambda: refusing_topic(29), -1, "TOPIC_AUTHORIZATION_FAILED"),
+        (lambda: refusing_topic(17), -1, "INVALID_TOPIC_EXCEPTION"),
+        (lambda: refusing_topic(3), -1, "UNKNOWN_TOPIC_OR_PARTITION"),
+        (lambda: RefusesToWrite(29), 0, "TOPIC_AUTHORIZATION_FAILED"),
+        (lambda: refusing_producer(31), 0, "CLUSTER_AUTHORIZATION_FAILED"),
+    ],
+)
+def test_what_a_cluster_that_may_discard_refuses_is_discarded_with_a_warning_and_others_get_it(
+    west, partition, name, caplog
+):
+    limits = {"kafka_max_block_ms": 30, "west__onSlowCluster": "discard", "slowClusterWait": "5ms"}
+    with fan_out({"east": AnsweringClient(), "west": west()}, **limits) as (to, _):
+        for _ in range(2):
+            delivery = write(to, [rows(10, b"21"), rows(5, b"21")])
+            assert [written(delivery, each) for each in ("east", "west")] == [15, 0]
+            assert delivery.discarded("west").keys() == {TopicPartition("t", partition)}
+            assert discarded(delivery, "west") == 15
+    warnings = [each.getMessage() for each in caplog.records if name in each.getMessage()]
+    assert len(warnings) == 1
+    assert "'west'" in warnings[0]
+    assert "discard" in warnings[0]
+
+
+def test_a_name_that_is_too_long_at_a_cluster_that_may_discard_holds_up_no_other():
+    """Kafka takes 249 characters (Topic.validate)."""
+    west = {"west__onSlowCluster": "discard", "west__topic": "a" * 249 + "${topic}"}
+    with fan_out({"east": AnsweringClient(), "west": AnsweringClient()}, **west) as (to, _):
+        delivery = write(to, [rows(10)])
+    assert (written(delivery, "east"), discarded(delivery, "west")) == (10, 10)
+
+
+def test_a_topic_that_is_not_there_is_waited_for_once_and_asked_for_again_from_time_to_time():
+    west, clock = AnsweringClient({}), FakeClock()
+    west.metadata = WithoutTheTopic()
+    limits = {"kafka_max_block_ms": 30, "west__onSlowCluster": "discard", "slowClusterWait": "5ms"}
+    with fan_out({"east": AnsweringClient(), "west": west}, **limits) as (to, producers):
+        producers["west"].refusals = Refusals(5, clock, "west")
+        write(to, [rows(1)])
+        asked = west.metadata.updates_requested
+        write(to, [rows(1), rows(1)])
+        assert west.metadata.updates_requested == asked
+        west.metadata.leaders, west.metadata.topic_errors = dict(LEADERS), {}
+        assert discarded(write(to, [rows(1)]), "west") == 1
+        clock.now_ms += 50  # ten times slowClusterWait
+        delivery = write(to, [rows(1), rows(1)])
+    assert (written(delivery, "west"), delivery.discarded("west")) == (2, {})
 
 
 NOT_SEEN = {TopicPartition("other", 0): 1}  # brokers are known, the topic of the rows is not

@@ -24,7 +24,7 @@ from kafkasource.sink.clusters import producers as producers_module
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.offset_spans import Mapped, OffsetSpan
 from kafkasource.sink.clusters.producers import ClusterProducers
-from kafkasource.sink.clusters.slow_cluster import Health
+from kafkasource.sink.clusters.slow_cluster import Health, Refusals
 from kafkasource.sink.columns import InvalidSchema
 from kafkasource.sink.commit_report import SinkCommit
 from kafkasource.sink.reports import ClusterReport, TaskReport
@@ -138,7 +138,7 @@ class FakeProducers:
 
     def __init__(self, target, cluster):
         self.target = target
-        self.health = Health(1000, lambda: 0.0)
+        self.health, self.refusals = Health(1000, lambda: 0.0), Refusals(1000, lambda: 0.0)
         self.producers = [FakeProducer(cluster) for _ in range(target.producers)]
 
     def leased_memory(self):
