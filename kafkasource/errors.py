@@ -242,6 +242,8 @@ class ErrorCode:
     doc: str  # what it means, and what the user can do
 
 
+_BROKER_NOT_AVAILABLE = 8  # Java's clients give up on it; librdkafka asks for metadata and tries again, as we do
+
 E = TypeVar("E", bound="BrokerError")
 
 
@@ -260,8 +262,8 @@ class BrokerError(KafkaSourceError):
         row = TABLE.get(code) or ErrorCode(code, f"ERROR_{code}", False, False, "A code newer than this client knows.")
         self.name = row.name
         self.doc = row.doc
-        self.retriable = row.retriable
-        self.refresh_metadata = row.refresh_metadata
+        self.retriable = row.retriable or code == _BROKER_NOT_AVAILABLE
+        self.refresh_metadata = row.refresh_metadata or code == _BROKER_NOT_AVAILABLE
 
     @property
     def refresh_coordinator(self) -> bool:

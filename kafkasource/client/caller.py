@@ -28,7 +28,6 @@ from kafkasource.client.network.poller import Selector
 from kafkasource.client.transport.sockets import Connector
 from kafkasource.errors import (
     AnswerTooLarge,
-    AuthorizationFailed,
     BootstrapFailed,
     BrokerError,
     ClientClosed,
@@ -43,7 +42,7 @@ from kafkasource.errors import (
     error_for,
     refusal,
 )
-from kafkasource.protocol.apis import Api
+from kafkasource.protocol.apis import INIT_PRODUCER_ID, Api
 from kafkasource.protocol.schema import Body, Fields
 from kafkasource.spelling import many
 
@@ -98,11 +97,16 @@ class Caller:
 
     @contextmanager
     def reading(self, api: Api) -> Iterator[None]:
-        """In this block an answer is looked at: an error of a missing permission says of which API, and who asked."""
+        """In this block an answer is looked at: an error of a missing permission says of which API, and who asked.
+
+        A request for a producer id may be repeated, whatever went wrong: each answer has an id or epoch of its own. So
+        an unknown cause does not end it, as in librdkafka.
+        """
         try:
             yield
-        except AuthorizationFailed as error:
+        except BrokerError as error:
             self.refusal(api, error)
+            error.retriable = error.retriable or (api is INIT_PRODUCER_ID and error.is_unknown)
             raise
 
     def refusal(self, api: Api, error: X) -> X:

@@ -19,7 +19,10 @@ from itertools import islice
 from kafkasource.client.config import ClientConfig, backoff_ms
 from kafkasource.client.log_view import LogView, Verdict, compare
 from kafkasource.errors import (
+    AuthorizationFailed,
+    BrokerError,
     ClusterMismatch,
+    InvalidTopic,
     LeaderNotAvailable,
     ProtocolError,
     RebootstrapRequired,
@@ -373,6 +376,17 @@ class Metadata:
             log.info("leader epochs of topic %r are older than known ones, and brokers agree on them", topic)
             del self._rewound[topic]
         return agreed
+
+
+def topic_error(code: int, context: str) -> BrokerError:
+    """The error of a topic in an answer to Metadata.
+
+    Only a name that is not valid and a missing permission are final, as in Java's clients. A server that starts or
+    stops may say any other code, and something else to the next question.
+    """
+    error = error_for(code, context)
+    error.retriable = error.retriable or not isinstance(error, (AuthorizationFailed, InvalidTopic))
+    return error
 
 
 def _node(broker: Body) -> Node:

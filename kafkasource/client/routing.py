@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 
 from kafkasource.client.caller import PROPAGATION_MS, Caller, checked, few
 from kafkasource.client.connection.connection import RequestBody
+from kafkasource.client.metadata import topic_error
 from kafkasource.client.network.pending import Pending
 from kafkasource.errors import (
     BrokerError,
@@ -140,7 +141,7 @@ class Leaders:
         if not code:
             absent = self._metadata.partition(tp) is None
             code = UnknownTopicOrPartition.CODE if absent else LeaderNotAvailable.CODE
-        error = self._caller.refusal(METADATA, error_for(code, str(tp)))
+        error = self._caller.refusal(METADATA, topic_error(code, str(tp)))
         return _patient(error, patience_ms, self._caller.now_ms())
 
 

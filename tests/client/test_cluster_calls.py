@@ -33,6 +33,7 @@ from kafkasource.client.parts.offsets import EARLIEST, LATEST, EpochEnd, ListedO
 from kafkasource.errors import (
     AnswerTooLarge,
     BootstrapFailed,
+    BrokerError,
     ClientClosed,
     ClusterMismatch,
     DeadlineExceeded,
@@ -161,6 +162,25 @@ def test_a_topic_without_permission_is_an_error_at_once(net, kafka):
     with pytest.raises(TopicAuthorizationFailed, match="topic 't'"):
         net.cluster().topics.describe(["t"])
     assert net.now == start
+
+
+@pytest.mark.parametrize("code", [-1, 7, 8, 13, 44, 129, 999])
+def test_a_code_of_a_topic_that_says_nothing_final_is_asked_about_again(net, kafka, code):
+    """Java's producer and librdkafka wait for the topic; only its name (17) and a permission (29) are final there."""
+    kafka.fault(METADATA, Error(0), Error(code), Error(code))
+    cluster = net.cluster()
+    cluster.topics.describe([])
+    assert cluster.topics.describe(["t"])["t"] is not None
+    kafka.fault(METADATA, Error(code))
+    assert net.cluster().leaders.of(T[0]) == 1
+
+
+@pytest.mark.parametrize("code", [17, 29])
+def test_an_invalid_name_and_a_missing_permission_are_final(net, kafka, code):
+    kafka.fault(METADATA, *[Error(code)] * 3)
+    with pytest.raises(BrokerError):
+        net.cluster().topics.describe(["t"])
+    assert net.now == 1000
 
 
 def test_all_topics_come_with_the_internal_ones_flagged(net, kafka):

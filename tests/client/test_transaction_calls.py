@@ -117,6 +117,15 @@ def test_a_transaction_of_dialect_2_is_not_ended_in_another(cluster, kafka):
 # One transaction.
 
 
+@pytest.mark.parametrize("code", [-1, 999])
+def test_a_producer_id_that_a_broker_fails_to_give_for_an_unknown_reason_is_asked_for_again(cluster, kafka, code):
+    """librdkafka does so; each answer has an epoch of its own, so a request may be repeated."""
+    kafka.fault(INIT_PRODUCER_ID, Error(code))
+    assert cluster.transactions.init_producer_id("task").producer_id > 0
+    kafka.fault(INIT_PRODUCER_ID, Error(code))
+    assert cluster.transactions.init_producer_id().producer_id > 0
+
+
 @dialects
 @passing_codes
 def test_a_passing_error_is_waited_off(cluster, kafka, net, tv, code):

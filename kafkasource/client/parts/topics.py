@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kafkasource.client.caller import PROPAGATION_MS, Caller, checked, few, message_in
 from kafkasource.client.connection.connection import RequestBody
-from kafkasource.client.metadata import TopicMetadata
+from kafkasource.client.metadata import TopicMetadata, topic_error
 from kafkasource.errors import (
     AuthorizationFailed,
     ConnectionLost,
@@ -81,7 +81,7 @@ class Topics:
         errors = {name: self._metadata.topic_errors[name] for name in names if name in self._metadata.topic_errors}
         late = self._caller.now_ms() >= patience_ms
         for name, code in errors.items():
-            error = self._caller.refusal(METADATA, error_for(code, f"topic {name!r}"))
+            error = self._caller.refusal(METADATA, topic_error(code, f"topic {name!r}"))
             if not late or not isinstance(error, (UnknownTopicOrPartition, UnknownTopicId)):
                 raise error
         return {name: None if name in errors else self._metadata.topic(name) for name in names}

@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from kafkasource.client.connection.connection import RequestBody
-from kafkasource.client.metadata import Metadata, TopicMetadata
+from kafkasource.client.metadata import Metadata, TopicMetadata, topic_error
 from kafkasource.errors import (
     BootstrapFailed,
     DeadlineExceeded,
+    InvalidTopic,
     KafkaSourceError,
-    UnknownTopicOrPartition,
     error_for,
     refusal,
 )
@@ -29,7 +29,6 @@ from kafkasource.sink.producer.config import ProducerConfig
 
 log = logging.getLogger("kafkasource.sink")
 
-_INVALID_TOPIC = 17
 _MOST_CHARACTERS = 249  # of a topic's name (Kafka's Topic.validate); one of 32 kB has no place in a request
 
 
@@ -112,7 +111,7 @@ class AwaitedTopics:
         does. If it does not come, this returns the metadata without it, and the caller refuses its rows.
         """
         if len(topic) > _MOST_CHARACTERS:
-            raise error_for(_INVALID_TOPIC, f"topic {printable(topic)!r}, of {len(topic)} characters")
+            raise error_for(InvalidTopic.CODE, f"topic {printable(topic)!r}, of {len(topic)} characters")
         self._client.metadata.use(topic)
         known = self._metadata_of(topic)
         if known is not None and partition in known.partitions:
@@ -150,9 +149,9 @@ class AwaitedTopics:
             if self._failure is not None:
                 raise self._failure
             code = metadata.topic_errors.get(topic, 0) if metadata.version > before else 0
-            error = refusal(error_for(code, f"topic {topic!r}"), METADATA.name, self._client.identity) if code else None
-            if error is not None and not error.retriable and not isinstance(error, UnknownTopicOrPartition):
-                raise error
+            error = topic_error(code, f"topic {topic!r}") if code else None
+            if error is not None and not error.retriable:
+                raise refusal(error, METADATA.name, self._client.identity)
             if remaining_ms <= 0:
                 raise self._too_late(topic, max_block_ms, f" ({error})" if error else "")
             self._news.wait(remaining_ms / 1000)

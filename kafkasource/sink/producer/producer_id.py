@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kafkasource.errors import UnsupportedApiVersion, error_for, refusal
+from kafkasource.errors import BrokerError, UnsupportedApiVersion, error_for, refusal
 from kafkasource.protocol.apis import INIT_PRODUCER_ID
 from kafkasource.sink.producer.client import Client, Pending
 from kafkasource.sink.producer.config import ProducerConfig
@@ -225,4 +225,5 @@ class ProducerIdentity:
         self._in_vain[self._asked_node] += 1
         self.retry_at_ms = self._clock_ms() + self._config.retry_backoff(self._failures)
         self._client.metadata.request_update()
-        return None if getattr(error, "retriable", False) else error
+        again = isinstance(error, BrokerError) and error.is_unknown
+        return None if again or getattr(error, "retriable", False) else error

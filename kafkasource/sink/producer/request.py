@@ -199,6 +199,9 @@ def outcome_of(answer: Answer, *, is_next: bool, is_alone: bool, retries: int) -
         # Refused, so its one copy is not stored: as Java's producer, which then takes another epoch.
         return Outcome.GIVE_UP if answer.batch.unanswered else Outcome.RENEW
     retriable = getattr(error, "retriable", False) or (isinstance(error, OutOfOrderSequenceNumber) and not is_next)
+    if isinstance(error, UnknownProducerId):
+        # No batch can be missing before sequence 0, and a broker that has stored the batch recognizes the same bytes.
+        retriable = answer.batch.base_sequence == 0
     return Outcome.RETRY if retriable and answer.batch.attempts <= retries else Outcome.GIVE_UP
 
 
