@@ -16,7 +16,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from kafkasource import options
-from kafkasource.cli.command_config import SERVERS, add_command_config, file_options, meant_for
+from kafkasource.cli.command_config import SERVERS, add_command_config, file_options, meant_for, registry_options
 from kafkasource.errors import BootstrapFailed, OptionError
 from kafkasource.spelling import nearest
 
@@ -125,6 +125,9 @@ def parsed_options(arguments: argparse.Namespace, role: Role, more: Mapping[str,
     written = {**meant_for(role, file_options(arguments)), **written}
     if arguments.bootstrap_servers or "kafka.bootstrap.servers" not in written:
         written["kafka.bootstrap.servers"] = _well_formed(bootstrap_servers(arguments))
+    if {"valueFormat", "keyFormat"} & (more or {}).keys():
+        for name, text in registry_options(arguments).items():
+            written.setdefault(f"schemaRegistry.{name}", text)
     written.setdefault("kafka.client.id", "pykafka")
     written.setdefault("kafka.default.api.timeout.ms", str(_ONE_CALL_MS))
     return options.parse({**written, **(more or {})}, role)

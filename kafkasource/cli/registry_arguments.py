@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkasource import properties
 from kafkasource.cli.arguments import name_and_value
+from kafkasource.cli.command_config import bare, registry_options
 from kafkasource.errors import OptionError
 from kafkasource.options.registry import BY_NAME, PREFIX
 
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
     from kafkasource.registry import RegistryClient
 
 ENVIRONMENT = "SCHEMA_REGISTRY_URL"
-_PREFIXES = (PREFIX.lower(), "schema.registry.")  # ours, and the one of Confluent's clients
 _RETRY = f"{PREFIX}retry.timeout.ms"
 _FIRST_ANSWER_MS = "5000"  # how long a person waits for a registry that cannot be reached
 
@@ -54,7 +51,7 @@ def registry_client(arguments: argparse.Namespace) -> RegistryClient:
     """Raises OptionError where no registry is named and none runs here."""
     from kafkasource.registry import RegistryClient, RegistryOptions
 
-    given = {**_of_file(arguments.command_config), **{_bare(name): value for name, value in arguments.settings}}
+    given = {**registry_options(arguments), **{bare(name): value for name, value in arguments.settings}}
     if arguments.registry or "url" not in given:
         given["url"] = _url(arguments)
     given.setdefault("retry.timeout.ms", _FIRST_ANSWER_MS)
@@ -79,25 +76,6 @@ def reach_registry(options: Options, topic: str) -> None:
         raise
     except RegistryError:
         return
-
-
-def _bare(name: str) -> str:
-    """Without the prefix."""
-    return next((name[len(prefix) :] for prefix in _PREFIXES if name.lower().startswith(prefix)), name)
-
-
-def _of_file(place: str | None) -> Mapping[str, str]:
-    """TLS for the registry needs a prefix: without one it is the brokers'."""
-    if place is None:
-        return {}
-    try:
-        found = properties.parse(Path(place).read_text(encoding="iso-8859-1"))  # as Java reads them
-    except OSError as error:
-        raise OptionError(f"--command-config {place}: cannot be read ({error.strerror})") from None
-    except OptionError as error:
-        raise OptionError(f"--command-config {place}: {error}") from None
-    own = {name for name in BY_NAME if name.startswith(("basic.", "bearer."))}
-    return {_bare(name): text for name, text in found.items() if _bare(name) != name or name in own}
 
 
 def _url(arguments: argparse.Namespace) -> str:

@@ -13,6 +13,8 @@ from kafkasource.options.security import security_of, vendors_idle_time
 from kafkasource.options.table import BY_KEY, BY_NAME, OPTIONS, REFUSED, SPARKS_OWN
 from kafkasource.options.types import MAX_INT32, REGISTERED_FORMATS, SCHEMA_FORMATS, SECRET
 from kafkasource.secrets import Secret
+from kafkasource.security.sasl.options import mechanisms_of
+from kafkasource.security.security_option import is_javas_default
 from kafkasource.spelling import nearest
 from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
 
@@ -79,9 +81,9 @@ def parse(
     given: dict[str, str] = {}
     strange: list[str] = []
     for key, text in written.items():
-        option = _row_of(key, role)
+        option = _row_of(key, str(text), role, warn)
         if option is None:
-            strange += [] if key.lower() in SPARKS_OWN else [key]
+            strange += [] if key.lower() in SPARKS_OWN or refused(key) else [key]
             continue
         if option.name in given:
             raise OptionError(f"options {given[option.name]!r} and {key!r} are the same option; give one of them")
@@ -127,14 +129,17 @@ def _row_columns(options: Options) -> tuple[str, ...]:
     return (*names, BAD_RECORD_COLUMN) if wants_bad else names
 
 
-def _row_of(key: str, role: Role) -> Option | None:
-    """The row of a key as the user wrote it. None: the key is Spark's own, or unknown."""
+def _row_of(key: str, text: str, role: Role, warn: Callable[[str], None]) -> Option | None:
+    """The row of a key as the user wrote it. None: the key is Spark's own, or unknown, or refused with the value that
+    it has in Java anyway."""
     option = BY_KEY.get(key.lower())
     if option is not None and role in option.used_by:
         return option
     refusal = refused(key)
-    if refusal is not None:
+    if refusal is not None and not is_javas_default(key.lower().removeprefix("kafka."), text):
         raise refusal.error(key)
+    if refusal is not None:
+        warn(f"option {key!r} has no effect: {refusal.instead}")
     return None
 
 
@@ -205,6 +210,8 @@ def without_effect(options: Options, role: Role) -> dict[str, str]:
         if (name.startswith("kafka.ssl.") and not security.encrypts)
         or (name.startswith("kafka.sasl.") and security.sasl is None)
     }
+    if security.sasl is not None:
+        said |= _of_other_mechanisms(options, security.sasl.mechanism)
     name = "groupIdPrefix"
     if role == "source" and options[name] is not None:
         if options["kafka.group.id"] is not None:
@@ -212,6 +219,19 @@ def without_effect(options: Options, role: Role) -> dict[str, str]:
         elif not options["commitOffsets"]:
             said[name] = f"option {name!r} has no effect without commitOffsets=true: no group is used to read"
     return said
+
+
+def _of_other_mechanisms(options: Options, mechanism: str) -> dict[str, str]:
+    """A warning for each option of a SASL mechanism that is not the one in use, by its name."""
+    found = {}
+    for name in sorted(options.given):
+        others = mechanisms_of(name.removeprefix("kafka."))
+        if others and mechanism not in others:
+            found[name] = (
+                f"option {name!r} has no effect: it is for {' and '.join(others)}, and 'kafka.sasl.mechanism' is "
+                f"{mechanism}"
+            )
+    return found
 
 
 def _check_source(options: Options) -> None:

@@ -25,6 +25,28 @@ class SecurityOption:
         return shown(self.name) + (f" ({shown(self.alias)} for librdkafka)" if self.alias else "")
 
 
+# Options that this client refuses, at the values that they have in Java anyway: files of the field write them out.
+_JAVAS_DEFAULTS = {
+    "sasl.kerberos.kinit.cmd": "/usr/bin/kinit",
+    "sasl.kerberos.min.time.before.relogin": "60000",
+    "sasl.kerberos.ticket.renew.jitter": "0.05",
+    "sasl.kerberos.ticket.renew.window.factor": "0.8",
+    "sasl.oauthbearer.clock.skew.seconds": "30",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": "3600000",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": "10000",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": "100",
+    "sasl.oauthbearer.scope.claim.name": "scope",
+    "sasl.oauthbearer.sub.claim.name": "sub",
+    "ssl.keymanager.algorithm": "SunX509",
+    "ssl.trustmanager.algorithm": "PKIX",
+}
+
+
+def is_javas_default(name: str, text: str) -> bool:
+    """Whether a refused option has the value that it has in Java where nobody sets it; there it changes nothing."""
+    return name in _JAVAS_DEFAULTS and text.strip() == _JAVAS_DEFAULTS[name]
+
+
 def shown(name: str) -> str:
     """A name as a user of Spark's options writes it, quoted."""
     return f"'kafka.{name}'"

@@ -1,13 +1,16 @@
 """How commands find their cluster and take client options."""
 
+import argparse
 import json
 import os
 
 import pytest
 from fake_broker import FakeKafka, serve
+from fake_registry import a_registry
 
 from kafkasource.broker import detached
 from kafkasource.cli import main
+from kafkasource.cli.arguments import parsed_options
 
 
 @pytest.fixture(autouse=True)
@@ -210,9 +213,82 @@ def test_what_is_wrong_with_the_file_is_said_with_its_name(tmp_path, capsys):
     assert main(["topics", "list", "--command-config", str(missing)]) == 1
     assert f"--command-config {missing}: cannot be read" in capsys.readouterr().err
     wrong = tmp_path / "wrong.properties"
-    wrong.write_text("bootstrap.servers=a:1\nsecurity.protokoll=SSL\n")
+    wrong.write_text("bootstrap.servers=a:1\nclient.id=\\u12\n")
     assert main(["topics", "list", "--command-config", str(wrong)]) == 1
-    assert "unknown option 'security.protokoll'" in capsys.readouterr().err
+    assert f"--command-config {wrong}: line 2: \\u wants" in capsys.readouterr().err
+
+
+# As vendors and tools give them out: Confluent Cloud's, with a registry's login; a consumer's and a producer's of Java;
+# librdkafka's; one for the admin tools of Kafka 4.
+FILES_OF_THE_FIELD = {
+    "confluent cloud": """
+bootstrap.servers={servers}
+client.dns.lookup=use_all_dns_ips
+session.timeout.ms=45000
+acks=all
+client.id=ccloud-python-client
+schema.registry.url=https://psrc-abc.eu-central-1.aws.confluent.cloud
+basic.auth.credentials.source=USER_INFO
+basic.auth.user.info=KEY:SECRET
+""",
+    "java": """
+bootstrap.servers={servers}
+key.serializer=org.apache.kafka.common.serialization.StringSerializer
+value.deserializer=org.apache.kafka.common.serialization.StringDeserializer
+interceptor.classes=io.confluent.monitoring.clients.interceptor.MonitoringConsumerInterceptor
+max.poll.records=500
+partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor
+enable.auto.commit=false
+auto.offset.reset=earliest
+metric.reporters=
+""",
+    "librdkafka": """
+bootstrap.servers={servers}
+socket.keepalive.enable=true
+queue.buffering.max.kbytes=1048576
+statistics.interval.ms=0
+debug=
+""",
+    "admin": """
+bootstrap.servers={servers}
+bootstrap.controllers=
+default.api.timeout.ms=60000
+retries=5
+""",
+}
+
+
+@pytest.mark.parametrize("name", FILES_OF_THE_FIELD)
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["", "byte order mark"])
+def test_files_of_the_field_are_taken_with_one_warning_for_what_they_have_besides(
+    name, mark, servers, tmp_path, capsys
+):
+    file = tmp_path / "client.properties"
+    file.write_text(mark + FILES_OF_THE_FIELD[name].format(servers=servers), encoding="utf-8")
+    assert main(["topics", "list", "--command-config", str(file)]) == 0
+    out, err = capsys.readouterr()
+    assert "t" in out.split()
+    assert err.count("passed over") == 1
+    assert err.count("byte order mark") == (1 if mark else 0)
+    assert "SECRET" not in err
+
+
+def test_the_registry_of_a_file_is_used_where_a_registry_is_needed(servers, tmp_path, capsys):
+    with a_registry() as registry:
+        registry.add("t-value", '"string"')
+        file = tmp_path / "client.properties"
+        file.write_text(
+            f"bootstrap.servers={servers}\nschema.registry.url={registry.url}\nbasic.auth.user.info=me:secret\n"
+        )
+        assert main(["topics", "list", "-F", str(file)]) == 0
+        assert registry.requests == []
+        assert main(["schemas", "list", "-F", str(file)]) == 0
+        assert registry.requests[0].headers["Authorization"].startswith("Basic ")
+    arguments = argparse.Namespace(bootstrap_servers=None, settings=[], command_config=str(file))
+    typed = parsed_options(arguments, "source", {"subscribe": "t", "valueFormat": "avro"})
+    assert typed["schemaRegistry.url"] == registry.url
+    assert parsed_options(arguments, "source", {"subscribe": "t"})["schemaRegistry.url"] is None
+    assert "secret" not in "".join(capsys.readouterr())
 
 
 def test_options_of_security_are_taken_by_every_command(with_sasl, monkeypatch, capsys):

@@ -225,8 +225,8 @@ def test_what_failed_makes_the_exit_code_1_and_every_line_has_its_remedy(python_
 @pytest.mark.parametrize("named_by", ["-F", "KAFKA_COMMAND_CONFIG"])
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(None, "cannot be read"), ("security.protocl=SASL_SSL\n", "unknown option 'security.protocl'")],
-    ids=["missing", "misspelt"],
+    [(None, "cannot be read"), ("client.id=\\u12\n", "wants four hexadecimal digits")],
+    ids=["missing", "malformed"],
 )
 def test_a_file_of_options_that_is_wrong_is_a_failure_and_not_no_cluster(
     named_by, text, said, tmp_path, monkeypatch, capsys

@@ -339,6 +339,22 @@ def test_a_group_prefix_without_effect_is_warned_of(written, warns, caplog):
     assert [warns in record.getMessage() for record in caplog.records] == ([True] if warns else [])
 
 
+@pytest.mark.parametrize(
+    ("name", "javas", "other"),
+    [
+        ("kafka.sasl.kerberos.kinit.cmd", "/usr/bin/kinit", "/opt/kinit"),
+        ("kafka.sasl.kerberos.min.time.before.relogin", "60000", "1"),
+        ("kafka.sasl.oauthbearer.clock.skew.seconds", "30", "31"),
+        ("kafka.ssl.trustmanager.algorithm", "PKIX", "SunX509"),
+    ],
+)
+def test_an_option_that_is_refused_is_a_warning_at_the_value_that_it_has_in_java_anyway(name, javas, other, caplog):
+    options.parse({**SERVERS, name: javas}, "source")
+    assert [name in record.getMessage() for record in caplog.records] == [True]
+    with pytest.raises(OptionError, match=name.removeprefix("kafka.")):
+        options.parse({**SERVERS, name: other}, "source")
+
+
 # What the validators of kafka-clients 3.9.2 and 4.3.1 said to each of these levels.
 LEVELS = (-131073, -131072, -2, -1, 0, 1, 9, 10, 17, 18, 22, 23)
 JAVA_TAKES = {"gzip": (-1, 1, 9), "lz4": (1, 9, 10, 17), "zstd": (-131072, -2, -1, 0, 1, 9, 10, 17, 18, 22)}

@@ -7,6 +7,7 @@ import pytest
 from token_server import an_endpoint, granted, jwt
 
 from kafkasource.errors import OptionError
+from kafkasource.options import parse, security_of
 from kafkasource.secrets import Secret
 from kafkasource.security.endpoint import HttpClient
 from kafkasource.security.login import Login, login_of
@@ -204,23 +205,52 @@ REFUSED = {
     "no token": {"sasl.mechanism": "OAUTHBEARER"},
     "two tokens": {"sasl.mechanism": "OAUTHBEARER", URL: "file:/x", "sasl.oauthbearer.token.function": "a:b"},
     "no client": {"sasl.mechanism": "OAUTHBEARER", URL: "https://idp/t"},
+    "OAuth without a mechanism": {URL: "https://idp/t"},
     "no function": {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.function": "os.system"},
-    "OAuth for PLAIN": {"sasl.mechanism": "PLAIN", "sasl.jaas.config": PLAIN, URL: "https://idp/t"},
-    "Kerberos for PLAIN": {"sasl.mechanism": "PLAIN", "sasl.jaas.config": PLAIN, "sasl.kerberos.service.name": "k"},
-    "a user for OAuth": {"sasl.mechanism": "OAUTHBEARER", URL: "file:/x", "sasl.username": "alice"},
     "a bad extension": {"sasl.mechanism": "OAUTHBEARER", URL: "file:/x", "sasl.oauthbearer.extensions": "a_b=c"},
     "a Java class": {"sasl.login.class": "com.acme.Login"},
     "another Java class": {"sasl.client.callback.handler.class": "com.acme.Handler"},
     "a Java handler": {"sasl.mechanism": "OAUTHBEARER", "sasl.login.callback.handler.class": "com.acme.Handler"},
     "what brokers check": {"sasl.oauthbearer.jwks.endpoint.url": "https://idp/keys"},
     "an option that does not exist": {"sasl.usrname": "alice"},
-    "authorities for PLAIN": {"sasl.mechanism": "PLAIN", "sasl.jaas.config": PLAIN, "https.ca.location": "/ca.pem"},
     "kinit": {"sasl.kerberos.kinit.cmd": "/usr/bin/kinit"},
     "an unknown vendor": {"auth": "acme"},
     "a keytab that is not named": {
         "sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;"
     },
 }
+
+
+LEFT_OVER = {
+    URL: ("PLAIN", "https://idp/t"),
+    "sasl.kerberos.service.name": ("SCRAM-SHA-512", "kafka"),
+    "sasl.client.callback.handler.class": ("PLAIN", "software.amazon.msk.auth.iam.IAMClientCallbackHandler"),
+    "https.ca.location": ("PLAIN", "/ca.pem"),
+    "sasl.username": ("OAUTHBEARER", "alice"),
+}
+
+
+@pytest.mark.parametrize("name", LEFT_OVER)
+def test_an_option_left_over_for_another_mechanism_is_a_warning_as_java_ignores_it(name, caplog):
+    mechanism, text = LEFT_OVER[name]
+    login = {"PLAIN": PLAIN, "SCRAM-SHA-512": SCRAM, "OAUTHBEARER": None}[mechanism]
+    own = {URL: "file:/x"} if login is None else {"sasl.jaas.config": login}
+    given = {"security.protocol": "SASL_SSL", "sasl.mechanism": mechanism, **own}
+    written = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
+    written |= {f"kafka.{key}": value for key, value in {**given, name: text}.items()}
+    sasl = security_of(parse(written, "source")).sasl
+    assert [record.getMessage() for record in caplog.records if f"'kafka.{name}' has no effect" in record.getMessage()]
+    assert sasl.resolve("h") == SaslOptions.of(given, "h").resolve("h")
+
+
+@pytest.mark.parametrize("name", ["ssl.protocol", "ssl.enabled.protocols"])
+def test_what_jaas_says_of_tls_to_the_token_endpoint_is_passed_over_where_it_asks_for_no_less(name):
+    """Event Hubs with a service principal, as Databricks' documentation has it: ssl.protocol="SSL"."""
+    module = "kafkashaded.org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    login = f'{module} required clientId="me" clientSecret="x" scope="https://h/.default" {name}="SSL";'
+    given = {"sasl.mechanism": "OAUTHBEARER", URL: "https://login/token", "sasl.jaas.config": login}
+    plain = {**given, "sasl.jaas.config": login.replace(f'{name}="SSL"', "")}
+    assert SaslOptions.of(given, "h").resolve("h") == SaslOptions.of(plain, "h").resolve("h")
 
 
 @pytest.mark.parametrize("options", REFUSED.values(), ids=REFUSED)

@@ -13,7 +13,7 @@ from kafkasource.security.sasl import jaas
 from kafkasource.security.sasl.kerberos_config import KerberosConfig
 from kafkasource.security.sasl.oauth_config import extensions_of, token_source
 from kafkasource.security.sasl.option_values import OptionValues
-from kafkasource.security.sasl.options import BY_NAME, CLIENT_HANDLER, canonical, vendor_defaults
+from kafkasource.security.sasl.options import BY_NAME, canonical, mechanisms_of, vendor_defaults
 from kafkasource.security.sasl.scram import HASHES
 from kafkasource.security.security_option import checked_path, shown
 from kafkasource.security.tokens.keeper import Refresh
@@ -52,6 +52,12 @@ class SaslOptions:
         if not any(map(has_reference, given.values())):
             found.resolve(host)
         return found
+
+    @property
+    def mechanism(self) -> str:
+        """As it is given, in upper case."""
+        given = dict(self.given).get("sasl.mechanism")
+        return (BY_NAME["sasl.mechanism"].default if given is None else given.reveal()).upper()
 
     def resolve(self, host: str) -> SaslConfig:
         """The values, with what references stand for now. For the process that connects. Raises OptionError."""
@@ -118,16 +124,13 @@ def _check_names(mechanism: str, module: jaas.LoginModule | None, options: Mappi
             f"option {shown('sasl.jaas.config')} has a login module for {' or '.join(_MODULES[module.kind])}, but "
             f"{shown('sasl.mechanism')} is {mechanism}" + ("" if "sasl.mechanism" in options else " unless it is given")
         )
-    with_password = mechanism == "PLAIN" or mechanism in HASHES
     for name in options:
-        others = (
-            (name.startswith(("sasl.oauthbearer.", "https.")) and mechanism != "OAUTHBEARER" and "OAUTHBEARER")
-            or (name.startswith("sasl.kerberos.") and mechanism != "GSSAPI" and "GSSAPI")
-            or (name in ("sasl.username", "sasl.password") and not with_password and "PLAIN or SCRAM")
-            or (name == CLIENT_HANDLER and mechanism != "OAUTHBEARER" and "AWS_MSK_IAM or OAUTHBEARER")
-        )
-        if others:
-            raise OptionError(f"option {shown(name)} is for {others}, but {shown('sasl.mechanism')} is {mechanism}")
+        others = mechanisms_of(name)  # of another mechanism than the given one they have no effect, as in Java
+        if others and mechanism not in others and "sasl.mechanism" not in options:
+            raise OptionError(
+                f"option {shown(name)} is for {' and '.join(others)}: set {shown('sasl.mechanism')}, which is "
+                f"{mechanism} unless it is given"
+            )
         if name in ("sasl.username", "sasl.password") and module is not None:
             raise OptionError(f"options {shown(name)} and {shown('sasl.jaas.config')} both give credentials: give one")
 

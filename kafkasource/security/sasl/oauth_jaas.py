@@ -30,6 +30,8 @@ _STRIMZIS_OWN = (
 )
 AUTHORITIES = ("https.ca.location", "https.ca.pem")
 _AMAZONS = ("awsRoleAccessKeyId", "awsRoleSecretAccessKey", "awsRoleSessionToken", "awsRoleExternalId")
+# What a client may offer to the token endpoint: this one offers TLS 1.2 and 1.3 whatever they say.
+_OFFERED = ("ssl.protocol", "ssl.enabled.protocols", "ssl.secure.random.implementation")
 _BY_FUNCTION = (
     f"Give tokens by a function of yours, {shown('sasl.oauthbearer.token.function')}, in place of sasl.jaas.config"
 )
@@ -41,7 +43,8 @@ def check_tls(of_jaas: Iterable[str], has_authorities: bool) -> None:
     `has_authorities`: an option of ours names whom token endpoints are trusted by, and goes before JAAS.
     """
     for name in of_jaas:
-        if not name.removeprefix(STRIMZIS).startswith("ssl."):
+        plain = name.removeprefix(STRIMZIS)
+        if not plain.startswith("ssl.") or plain in _OFFERED:
             continue
         if ".truststore." not in name:
             raise OptionError(

@@ -252,6 +252,15 @@ def canonical(options: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def mechanisms_of(name: str) -> tuple[str, ...]:
+    """The mechanisms that an option is for; none: it is for each, or not of SASL. `name`: Java's, without `kafka.`."""
+    if name.startswith(("sasl.oauthbearer.", "https.")) or name == CLIENT_HANDLER:
+        return "OAUTHBEARER", "AWS_MSK_IAM"
+    if name.startswith("sasl.kerberos."):
+        return ("GSSAPI",)
+    return ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512") if name in ("sasl.username", "sasl.password") else ()
+
+
 def vendor_defaults(options: Mapping[str, str]) -> dict[str, str]:
     """What `auth` sets, also beyond SASL: for those options that the user has not given. Raises OptionError.
 
