@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkasource.admin.lag import LagReport
-from kafkasource.errors import BrokerError
+from kafkasource.errors import BrokerError, KafkaSourceError
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
@@ -27,12 +28,18 @@ class GroupLine:
     refusal: BrokerError | None = None  # why it cannot be described
 
 
-def all_groups(cluster: Cluster) -> list[GroupLine]:
-    """All groups, by name. One that may not be described has the reason beside it."""
-    found = cluster.groups.list()
-    described = cluster.groups.describe_each([each.group for each in found if each.type in _OF_CONSUMERS])
+@dataclass(frozen=True, slots=True)
+class AllGroups:
+    lines: list[GroupLine]
+    unreachable: Mapping[int, KafkaSourceError]  # by node id: the groups that these brokers coordinate are not shown
+
+
+def all_groups(cluster: Cluster) -> AllGroups:
+    """All groups, by name. A group that may not be described has the reason beside it."""
+    groups, unreachable = cluster.groups.list_reachable()
+    described = cluster.groups.describe_each([each.group for each in groups if each.type in _OF_CONSUMERS])
     lines = []
-    for each in found:
+    for each in groups:
         known = described.get(each.group)
         refusal = known if isinstance(known, BrokerError) else None
         known = None if isinstance(known, BrokerError) else known
@@ -40,7 +47,7 @@ def all_groups(cluster: Cluster) -> list[GroupLine]:
         members = len(known.members) if known else None
         protocol = each.protocol_type or None
         lines.append(GroupLine(each.group, state, members, protocol, each.type, each.coordinator_id, refusal))
-    return lines
+    return AllGroups(lines, unreachable)
 
 
 def as_json(found: LagReport) -> dict[str, object]:

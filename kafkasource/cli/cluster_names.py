@@ -71,5 +71,5 @@ def _names(kind: str, words: list[str], begun: str) -> Iterable[str]:
     arguments.settings += [("default.api.timeout.ms", limit_ms), ("request.timeout.ms", limit_ms)]
     with Cluster(ClientConfig.from_options(parsed_options(arguments, "source"))) as cluster:
         if kind == "groups":
-            return [group.group for group in cluster.groups.list()]
+            return [group.group for group in cluster.groups.list_reachable().groups]
         return [topic.name for topic in cluster.topics.list() if not topic.internal or begun.startswith("_")]

@@ -35,24 +35,30 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    """Exit code 1 where a group may not be described; the others are shown all the same."""
+    """Exit code 1 where a group may not be described, or a broker does not answer; the rest is shown all the same."""
     with reached_cluster(arguments) as cluster:
         found = all_groups(cluster)
-    refused = [each.refusal for each in found if each.refusal is not None]
+    refused = [each.refusal for each in found.lines if each.refusal is not None]
     rows: list[tuple[str | int | None, ...]] = [
         (each.group, each.state, each.members, each.protocol, each.type, each.coordinator_id)
         + ((each.refusal.reason if each.refusal else None,) if refused else ())
-        for each in found
+        for each in found.lines
     ]
     names = ("group", "state", "members", "protocol", "type", "coordinator") + (("error",) if refused else ())
     if arguments.json:
         print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=1))
     elif rows:
         tables.show(names, rows)
-    else:
+    elif not found.unreachable:
         print("no groups: no consumer has joined one or committed offsets")
+    problems = [
+        f"broker {node_id} does not answer, so the groups that it coordinates are not shown: {error}"
+        for node_id, error in sorted(found.unreachable.items())
+    ]
     if refused:
-        raise KafkaSourceError(f"{len(refused)} of {many(len(rows), 'group')} cannot be described: {refused[0]}")
+        problems.append(f"{len(refused)} of {many(len(rows), 'group')} cannot be described: {refused[0]}")
+    if problems:
+        raise KafkaSourceError("; ".join(problems))
     return 0
 
 

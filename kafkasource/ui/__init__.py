@@ -4,7 +4,7 @@
     GET /api/cluster      brokers, and whether the server may write
     GET /api/topics       each topic with its partitions, its offsets, its health
     GET /api/topic        one topic: partitions, settings
-    GET /api/groups       each group with its state
+    GET /api/groups       each group with its state, and brokers that did not answer
     GET /api/group        one group: members, lag of each partition
     GET /api/transactions the open ones, and for how long
     GET /api/records      some records of a topic: see `browsing`

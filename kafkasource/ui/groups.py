@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
 
 
-def all_of_them(cluster: Cluster) -> list[dict[str, object]]:
-    return [
+def all_of_them(cluster: Cluster) -> dict[str, object]:
+    found = all_groups(cluster)
+    lines = [
         {
             "group": each.group,
             "state": each.state,
@@ -22,8 +23,9 @@ def all_of_them(cluster: Cluster) -> list[dict[str, object]]:
             "coordinator": each.coordinator_id,
             "error": each.refusal.reason if each.refusal else None,
         }
-        for each in all_groups(cluster)
+        for each in found.lines
     ]
+    return {"groups": lines, "unreachable": sorted(found.unreachable)}
 
 
 def one(cluster: Cluster, name: str) -> dict[str, object]:

@@ -217,13 +217,16 @@ function offsetsCard(group, name) {
     field("To", input("to", "", {required: "", placeholder: "earliest, latest, 1500, 2h", title: "earliest, latest, an offset, a time, or how long ago"}), "grow"), make("button", {class: "main"}, "Set…")));
 }
 
+const unanswered = brokers => brokers.length ? make("p", {class: "bad"}, `brokers ${brokers.join(", ")} do not answer: what they coordinate is not shown`) : "";
+
 async function groupsView() {
-  const groups = await get("/api/groups");
-  const rows = groups.map(one => [link({view: "group", name: one.group}, visible(one.group)),
+  const found = await get("/api/groups");
+  const rows = found.groups.map(one => [link({view: "group", name: one.group}, visible(one.group)),
     make("span", {class: one.state === "Stable" ? "good" : ""}, one.error === null ? visible(one.state ?? "–") : make("span", {class: "bad"}, visible(one.error))),
     full(one.members), visible(one.type ?? one.protocol ?? "–"), String(one.coordinator)]);
-  return [card(make("div", {class: "head"}, make("h2", {}, "Groups"), make("span", {class: "soft"}, String(groups.length))),
-    rows.length ? wide(tableOf("groups", ["Group", "State", "Members", "Type", "Coordinator"], rows)) : make("p", {class: "soft"}, "no consumer has joined a group or committed offsets"))];
+  return [card(make("div", {class: "head"}, make("h2", {}, "Groups"), make("span", {class: "soft"}, String(rows.length))),
+    rows.length ? wide(tableOf("groups", ["Group", "State", "Members", "Type", "Coordinator"], rows)) : make("p", {class: "soft"}, "no consumer has joined a group or committed offsets"),
+    unanswered(found.unreachable))];
 }
 
 async function groupView(parameters) {
@@ -246,7 +249,7 @@ async function transactionsView() {
     `${one.producer_id} / ${one.producer_epoch}`, visible(one.partitions.slice(0, 3).join(", ") + (one.partitions.length > 3 ? ` and ${one.partitions.length - 3} more` : ""))]);
   return [card(make("div", {class: "head"}, make("h2", {}, "Open transactions"), make("span", {class: "soft"}, found.more ? `${rows.length} of ${rows.length + found.more}` : String(rows.length))),
     rows.length ? wide(table(["Transactional id", "State", "Open for", "Timeout", "Producer / epoch", "Partitions"], rows)) : make("p", {class: "soft"}, "none is open"),
-    found.unreachable.length ? make("p", {class: "bad"}, `brokers ${found.unreachable.join(", ")} do not answer: what they coordinate is not shown`) : "",
+    unanswered(found.unreachable),
     make("p", {class: "soft"}, "Readers of committed data see no record behind an open transaction until it ends. The brokers abort it after its timeout."))];
 }
 

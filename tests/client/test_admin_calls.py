@@ -9,6 +9,7 @@ from fake_broker import CLOSE, Answer, FakeKafka, FakeNet
 from kafkasource.client import ClientConfig, Cluster, TopicPartition
 from kafkasource.errors import (
     BrokerError,
+    DeadlineExceeded,
     KafkaSourceError,
     ProtocolError,
     TopicAuthorizationFailed,
@@ -70,8 +71,50 @@ def test_every_broker_is_asked_for_its_groups(kafka, admin):
 
 
 def test_a_coordinator_that_loads_is_asked_again_for_its_groups(kafka, admin):
-    kafka.fault(LIST_GROUPS, Answer({"error_code": 14, "groups": []}), listed("a"), listed("a"), listed("b"))
+    kafka.fault(LIST_GROUPS, Answer({"error_code": 14, "groups": []}), listed("a"), listed("b"))
     assert [each.group for each in admin.groups.list()] == ["a", "b"]
+
+
+class Listing(FakeKafka):
+    """Each broker coordinates one group."""
+
+    def __init__(self):
+        super().__init__(nodes=2)
+        self.code_of_2 = 0
+
+    def _list_groups(self, request):
+        (row,) = listed(f"of-{request.node_id}").body["groups"]
+        code = self.code_of_2 if request.node_id == 2 else 0
+        return {"error_code": code, "groups": [] if code else [row]}
+
+
+@pytest.mark.parametrize("trouble", [14, 15, "refused", "blackhole"])
+def test_a_coordinator_that_is_away_or_loads_for_long_costs_a_listing_seconds_and_its_own_groups(trouble):
+    """Java's ListGroupsResult has valid() beside errors() for that."""
+    kafka = Listing()
+    net = FakeNet(kafka)
+    admin = net.cluster()
+    if trouble in (14, 15):
+        kafka.code_of_2 = trouble
+    else:
+        net.fates["broker-2"] = trouble
+    begun = net.now
+    groups, unreachable = admin.groups.list_reachable()
+    assert ([each.group for each in groups], list(unreachable)) == (["of-1"], [2])
+    assert net.now - begun < 12
+    with pytest.raises(DeadlineExceeded, match="ListGroups"):
+        admin.groups.list()
+
+
+def test_where_no_broker_lists_its_groups_the_listing_fails():
+    net = FakeNet(Listing())
+    admin = net.cluster()
+    admin.topics.list()
+    net.fates.update(dict.fromkeys(["broker-1", "broker-2", "bootstrap"], "refused"))
+    for transport in net.live():
+        transport.reset = True
+    with pytest.raises(DeadlineExceeded, match="ListGroups"):
+        admin.groups.list_reachable()
 
 
 def test_a_group_is_described_by_its_coordinator_wherever_that_moved(kafka, admin):

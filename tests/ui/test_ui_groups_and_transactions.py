@@ -35,7 +35,7 @@ def test_a_group_is_shown_with_its_members_and_the_lag_of_each_partition(served,
             (1, None, 10, None),
         }
         assert [(each["client"], each["host"]) for each in found["members"]] == [("auditor", "127.0.0.1")]
-        (line,) = [each for each in served.get("/api/groups")[1] if each["group"] == group]
+        (line,) = [each for each in served.get("/api/groups")[1]["groups"] if each["group"] == group]
         assert (line["state"], line["members"], line["error"]) == ("Stable", 1, None)
         browser.errors.clear()
         browser.open(served.page(view="group", name=group))

@@ -6,16 +6,18 @@ single offsets of a group deleted from 2.4 on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkasource.client.caller import Caller, checked
 from kafkasource.client.connection.connection import RequestBody
+from kafkasource.client.parts.every_broker import EveryBroker
 from kafkasource.client.routing import GROUP, Coordinators, by_topic, indexes_by_topic
 from kafkasource.errors import (
     BrokerError,
     GroupIdNotFound,
+    KafkaSourceError,
     ProtocolError,
     TopicAuthorizationFailed,
     UnknownTopicOrPartition,
@@ -55,6 +57,11 @@ class ListedGroup(NamedTuple):
     state: str | None  # None: the broker is too old to tell here (before 2.6)
     type: str | None  # classic, consumer (KIP-848), share, streams; None: before 3.8
     coordinator_id: int  # the node that listed it
+
+
+class ListedGroups(NamedTuple):
+    groups: Sequence[ListedGroup]  # by name
+    unreachable: Mapping[int, KafkaSourceError]  # by node id: the groups that these brokers coordinate are not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,19 +196,23 @@ class Groups:
 
     def list(self) -> Sequence[ListedGroup]:
         """All groups, by name. Asks every broker; leaves out, without a word, groups that the ACLs hide."""
+        return self._listed(patient=True).groups
 
-        def attempt(left_ms: float) -> Sequence[ListedGroup]:
-            self._caller.ask_metadata([], left_ms)
-            timeout_ms = self._caller.timeout_ms(left_ms)
-            pendings = {
-                node.node_id: self._caller.send(node.node_id, LIST_GROUPS, {}, timeout_ms=timeout_ms)
-                for node in self._caller.metadata.nodes()
-            }
-            self._caller.wait(*pendings.values())
-            return [row for node_id, pending in pendings.items() for row in _listed(pending.result(), node_id)]
+    def list_reachable(self) -> ListedGroups:
+        """The same of the brokers that answer within seconds, and which do not."""
+        return self._listed(patient=False)
 
-        found = {each.group: each for each in self._caller.retrying("ListGroups", attempt)}
-        return [found[name] for name in sorted(found)]
+    def _listed(self, *, patient: bool) -> ListedGroups:
+        found: dict[str, ListedGroup] = {}
+
+        def take(node_id: int, answer: Body) -> None:
+            for row in answer["groups"]:
+                kind, state = row.get("group_type") or None, row.get("group_state") or None
+                found[row["group_id"]] = ListedGroup(row["group_id"], row["protocol_type"], state, kind, node_id)
+
+        brokers = EveryBroker(self._caller, LIST_GROUPS, {}, take, patient=patient, leaves_out_busy=True)
+        brokers.finish("ListGroups")
+        return ListedGroups([found[name] for name in sorted(found)], brokers.unreachable)
 
     def describe(self, groups: Iterable[str]) -> dict[str, DescribedGroup | None]:
         """Each group's state and members, from its coordinator. None: it does not exist. Raises the first refusal."""
@@ -302,14 +313,6 @@ def _partition_errors(answer: Body, what: str) -> Sequence[BrokerError]:
 
 def _without_membership(group: str) -> Fields:
     return {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": ""}
-
-
-def _listed(answer: Body, node_id: int) -> Iterator[ListedGroup]:
-    if answer["error_code"]:
-        raise error_for(answer["error_code"], f"ListGroups of broker {node_id}")
-    for row in answer["groups"]:
-        kind = row.get("group_type") or None
-        yield ListedGroup(row["group_id"], row["protocol_type"], row.get("group_state") or None, kind, node_id)
 
 
 def _described(row: Fields) -> DescribedGroup:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkasource.client.caller import Caller
 from kafkasource.client.network.pending import Pending
-from kafkasource.errors import ConnectFailed, ConnectionLost, KafkaSourceError, ProtocolError, RequestTimeout, error_for
+from kafkasource.client.parts.every_broker import EveryBroker
+from kafkasource.errors import KafkaSourceError, ProtocolError
 from kafkasource.protocol.apis import LIST_TRANSACTIONS
-from kafkasource.protocol.schema import Fields
+from kafkasource.protocol.schema import Body, Fields
 from kafkasource.types import ProducerId, TopicPartition, known
 
 ONGOING = "Ongoing"
-
-# An impatient listing: how often it asks a broker, how long it waits, and how long where connecting failed before.
-_TRIES, _PATIENCE_MS, _PATIENCE_AGAIN_MS = 2, 5_000, 500
 
 
 class ListedTransaction(NamedTuple):
@@ -64,37 +61,18 @@ class Listed(NamedTuple):
 class Listing:
     """One question to every broker for the transactions whose id begins with `prefix`; all states where none is named.
 
-    A patient listing needs the answer of every broker. An impatient one leaves out a broker that cannot be reached
-    within seconds, as long as another one answers.
+    `patient`: see `EveryBroker`.
     """
 
     def __init__(self, caller: Caller, prefix: str, states: Collection[str], *, patient: bool) -> None:
-        self._caller = caller
         self._prefix = prefix
         self._states = states
-        self._patient = patient
         self._rows: dict[str, ListedTransaction] = {}
-        self._answered: set[int] = set()
-        self._failures: Counter[int] = Counter()
-        self._unreachable: dict[int, KafkaSourceError] = {}
+        self._brokers = EveryBroker(caller, LIST_TRANSACTIONS, self._body, self._take, patient=patient)
 
     def ask(self, left_ms: float) -> dict[int, Pending]:
         """Send one request to each broker of the metadata that has not answered. Does not wait."""
-        pendings = {}
-        for node in self._caller.metadata.nodes():
-            node_id = node.node_id
-            if node_id not in self._answered and node_id not in self._unreachable:
-                timeout_ms = self._patience_ms(node_id, left_ms)
-                pendings[node_id] = self._caller.send(node_id, LIST_TRANSACTIONS, self._body, timeout_ms=timeout_ms)
-        return pendings
-
-    def _patience_ms(self, node_id: int, left_ms: float) -> float:
-        timeout_ms = self._caller.timeout_ms(left_ms)
-        if self._patient:
-            return timeout_ms
-        failed_before = self._caller.network.connect_failures(node_id)
-        self._failures[node_id] += bool(failed_before)
-        return min(timeout_ms, _PATIENCE_AGAIN_MS if failed_before else _PATIENCE_MS)
+        return self._brokers.ask(left_ms)
 
     def _body(self, version: int) -> Fields:
         pattern = {"transactional_id_pattern": _pattern(self._prefix)} if version >= 2 and self._prefix else {}
@@ -102,45 +80,14 @@ class Listing:
 
     def result(self, sent: dict[int, Pending] | None = None) -> Listed:
         """All rows, by id, with retries. `sent`: requests of `ask` that are under way, to brokers just looked up."""
+        self._brokers.finish(f"ListTransactions of {self._prefix!r}", sent)
+        return Listed([self._rows[name] for name in sorted(self._rows)], self._brokers.unreachable)
 
-        def attempt(left_ms: float) -> None:
-            nonlocal sent
-            pendings, sent = sent, None
-            if pendings is None:
-                self._caller.ask_metadata([], left_ms)
-                pendings = self.ask(left_ms)
-            self._caller.wait(*pendings.values())
-            again = [error for node_id, pending in pendings.items() if (error := self._take(node_id, pending))]
-            if not self._answered and self._unreachable:  # no broker answers: it is this client that is cut off
-                again.extend(self._unreachable.values())
-                self._unreachable.clear()
-            if again:
-                raise again[-1]
-            nodes = {node.node_id for node in self._caller.metadata.nodes()}
-            if nodes - self._answered - set(self._unreachable):  # brokers that came while we asked
-                attempt(left_ms)
-
-        self._caller.retrying(f"ListTransactions of {self._prefix!r}", attempt)
-        return Listed([self._rows[name] for name in sorted(self._rows)], self._unreachable)
-
-    def _take(self, node_id: int, pending: Pending) -> KafkaSourceError | None:
-        """Keep the rows of an answer; an error to retry after, or None. Raises the error code of an answer."""
-        try:
-            answer = pending.result()
-        except (ConnectFailed, ConnectionLost, RequestTimeout) as error:
-            self._failures[node_id] += 1
-            if self._patient or self._failures[node_id] < _TRIES:
-                return error
-            self._unreachable[node_id] = error
-            return None
-        if answer["error_code"]:
-            raise error_for(answer["error_code"], f"ListTransactions of broker {node_id}")
-        self._answered.add(node_id)
+    def _take(self, node_id: int, answer: Body) -> None:
         for row in answer["transaction_states"]:
             name = row["transactional_id"]
             if name.startswith(self._prefix):  # a broker before 4.0 knows no pattern
                 self._rows[name] = ListedTransaction(name, row["producer_id"], row["transaction_state"], node_id)
-        return None
 
 
 def _pattern(prefix: str) -> str:
