@@ -278,6 +278,35 @@ def test_what_a_controller_did_though_it_waited_no_longer_is_done(net, kafka):
     assert [len(kafka.asked(api)) for api in (CREATE_TOPICS, CREATE_PARTITIONS, DELETE_TOPICS)] == [2, 2, 2]
 
 
+class OneAtATime(FakeKafka):
+    """A quota lets one topic of a request through (KIP-599)."""
+
+    def _create_topics(self, request):
+        first, *others = request.body["topics"]
+        (row,) = super()._create_topics(request._replace(body={"topics": [first]}))["topics"]
+        refused = [{"name": each["name"], "error_code": 89, "error_message": "quota"} for each in others]
+        return {"topics": [row, *refused]}
+
+
+def test_of_several_topics_only_those_that_are_not_made_yet_are_asked_for_again():
+    """As Java's AdminClient does: each request counts against the quota, and a topic may be deleted by then."""
+    kafka = OneAtATime()
+    cluster = FakeNet(kafka).cluster()
+    cluster.topics.create(["x", "y", "z"])
+    asked = [[topic["name"] for topic in request.body["topics"]] for request in kafka.asked(CREATE_TOPICS)]
+    assert asked == [["x", "y", "z"], ["y", "z"], ["z"]]
+
+
+@pytest.mark.parametrize("names", [["bad", "busy", "good"], ["busy", "good", "bad"]])
+def test_a_refusal_for_good_is_raised_at_once_and_beside_errors_that_pass(net, kafka, names):
+    codes = {"bad": 17, "busy": 89, "good": 0}
+    rows = [{"name": name, "error_code": codes[name], "error_message": None} for name in names]
+    kafka.fault(CREATE_TOPICS, Answer({"topics": rows}))
+    with pytest.raises(BrokerError, match=r"INVALID_TOPIC_EXCEPTION.*'bad'|'bad'.*INVALID_TOPIC_EXCEPTION"):
+        net.cluster().topics.create(names)
+    assert len(kafka.asked(CREATE_TOPICS)) == 1
+
+
 def test_a_topic_that_there_was_before_is_an_error_also_where_another_one_took_long(net, kafka):
     Late(kafka)
     with pytest.raises(TopicAlreadyExists, match="'u'"):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkasource.client.caller import PROPAGATION_MS, Caller, checked, few, message_in
-from kafkasource.client.connection.connection import RequestBody
 from kafkasource.client.metadata import TopicMetadata, topic_error
 from kafkasource.errors import (
     AuthorizationFailed,
+    BrokerError,
     ConnectionLost,
     InvalidPartitions,
     KafkaSourceError,
@@ -121,34 +121,39 @@ class Topics:
         """
         wanted = [*names]
         settings = [{"name": name, "value": value} for name, value in (configs or {}).items()]
-        rows = [
-            {
-                "name": name,
-                "num_partitions": partitions,
-                "replication_factor": replication_factor,
-                "assignments": [],
-                "configs": settings,
-            }
-            for name in wanted
-        ]
-        body = {"topics": rows, **({"validate_only": True} if validate_only else {})}
+
+        def body(left: Sequence[str], _: int) -> Fields:
+            rows = [
+                {
+                    "name": name,
+                    "num_partitions": partitions,
+                    "replication_factor": replication_factor,
+                    "assignments": [],
+                    "configs": settings,
+                }
+                for name in left
+            ]
+            return {"topics": rows, **({"validate_only": True} if validate_only else {})}
+
         self._ask_controller(CREATE_TOPICS, body, wanted, "topics", done_already=TopicAlreadyExists.CODE)
         if not validate_only:
             self._await_leaders(dict.fromkeys(wanted, partitions))
 
     def add_partitions(self, totals: Mapping[str, int]) -> None:
         """Let topics have this many partitions in all, then wait until all have a leader."""
-        rows = [{"name": name, "count": count, "assignments": None} for name, count in totals.items()]
-        done_already = InvalidPartitions.CODE
-        self._ask_controller(CREATE_PARTITIONS, {"topics": rows}, [*totals], "results", done_already=done_already)
+
+        def body(left: Sequence[str], _: int) -> Fields:
+            return {"topics": [{"name": name, "count": totals[name], "assignments": None} for name in left]}
+
+        self._ask_controller(CREATE_PARTITIONS, body, [*totals], "results", done_already=InvalidPartitions.CODE)
         self._await_leaders(totals)
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete, then wait some seconds at most for the brokers to know. Raises UnknownTopicOrPartition and others."""
         wanted = [*names]
 
-        def body(version: int) -> Fields:
-            return {"topics": [{"name": name} for name in wanted]} if version >= 6 else {"topic_names": wanted}
+        def body(left: Sequence[str], version: int) -> Fields:
+            return {"topics": [{"name": name} for name in left]} if version >= 6 else {"topic_names": left}
 
         self._ask_controller(DELETE_TOPICS, body, wanted, "responses", done_already=UnknownTopicOrPartition.CODE)
         with self._caller.lock:
@@ -179,13 +184,22 @@ class Topics:
         self._caller.retrying(f"leaders of {few(totals)}", attempt)
 
     def _ask_controller(
-        self, api: Api, body: RequestBody, names: Sequence[str], rows: str, *, done_already: int
+        self,
+        api: Api,
+        body: Callable[[Sequence[str], int], Fields],
+        names: Sequence[str],
+        rows: str,
+        *,
+        done_already: int,
     ) -> None:
-        """Send a request to the controller; retried whole while a retriable error is all that is wrong.
+        """Send a request to the controller, again for the names with a retriable error, while nothing else is wrong.
+
+        `body` gives the request in a version, for the names that are not done.
 
         The error `done_already` means that the request took effect where it may have been our own: an answer was
         lost, or it said that this is done, or that it goes on while the controller waits no longer.
         """
+        left = list(names)
         ours: set[str] = set()  # may be done by an earlier attempt
         moved = False
 
@@ -196,28 +210,34 @@ class Topics:
 
             def timed(version: int) -> Fields:
                 # The broker's own wait ends before the request does, so that we hear how it went.
-                return {**(body(version) if callable(body) else body), "timeout_ms": int(timeout_ms * 0.9)}
+                return {**body(left, version), "timeout_ms": int(timeout_ms * 0.9)}
 
             try:
                 answer = self._caller.call(node_id, api, timed, timeout_ms=timeout_ms)
             except (ConnectionLost, RequestTimeout):
-                ours.update(names)
+                ours.update(left)
                 raise
-            before = frozenset(ours)
-            ours.update(row["name"] for row in answer[rows] if row["error_code"] in (0, _REQUEST_TIMED_OUT))
-            for row in answer[rows]:
-                code = row["error_code"]
-                if code and not (code == done_already and row["name"] in before):
-                    text = f"{api.name} {row.get('name')!r}" + message_in(row)
-                    error = self._caller.refusal(api, error_for(code, text))
-                    moved = isinstance(error, NotController)
-                    if moved:
-                        self._caller.asked_in_vain(node_id)  # nor may it know who is
-                    if isinstance(error, UnknownTopicOrPartition):
-                        error.retriable = False  # the controller is where topics are made: it knows
-                    raise error
+            refused = {
+                row["name"]: self._refusal(api, row)
+                for row in answer[rows]
+                if row["error_code"] and not (row["error_code"] == done_already and row["name"] in ours)
+            }
+            ours.update(row["name"] for row in answer[rows] if row["error_code"] == _REQUEST_TIMED_OUT)
+            left[:] = refused
+            if refused:
+                error = min(refused.values(), key=lambda each: each.retriable)  # the first that is for good, if any
+                moved = isinstance(error, NotController)
+                if moved:
+                    self._caller.asked_in_vain(node_id)  # nor may it know who is
+                raise error
 
         self._caller.retrying(f"{api.name} {few(names)}", attempt)
+
+    def _refusal(self, api: Api, row: Fields) -> BrokerError:
+        error = self._caller.refusal(api, error_for(row["error_code"], f"{api.name} {row['name']!r}{message_in(row)}"))
+        if isinstance(error, UnknownTopicOrPartition):
+            error.retriable = False  # the controller is where topics are made: it knows
+        return error
 
     def _controller(self, left_ms: float, *, ask: bool) -> int:
         """The controller's node id; any node where the cluster names none (brokers before 0.10 do not). `ask`: the one
