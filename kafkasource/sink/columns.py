@@ -19,6 +19,8 @@ from kafkasource.arrow_scalars import scalar
 from kafkasource.errors import BadRecord, KafkaSourceError
 from kafkasource.records.arrow.columns import HEADERS_TYPE, int32_column
 from kafkasource.records.arrow.packed import PACKED_COLUMN, Unpacked, unpack
+from kafkasource.records.arrow.views import int32_values
+from kafkasource.records.partitions import order_by_partition
 from kafkasource.sink import dead_letters
 from kafkasource.types import BAD_RECORD_COLUMN
 
@@ -87,6 +89,24 @@ class Rows:
             partitions=_all_null_as_none(pick(self.partitions)),
             timestamps_ms=pick(self.timestamps_ms),
             offsets=pick(self.offsets),
+        )
+
+    def of_topic(self, topic: str, first: int, last: int) -> Rows:
+        """The rows [first, last), which are of this topic. Nothing is copied."""
+        count = last - first
+
+        def part(column: Column | None) -> Column | None:
+            return None if column is None else column.slice(first, count)
+
+        return Rows(
+            topic=topic,
+            count=count,
+            keys=part(self.keys),
+            values=self.values.slice(first, count),
+            headers=part(self.headers),
+            partitions=_all_null_as_none(part(self.partitions)),
+            timestamps_ms=part(self.timestamps_ms),
+            offsets=part(self.offsets),
         )
 
 
@@ -244,14 +264,13 @@ class SinkSchema:
             names = encoded.dictionary.to_pylist()
         except UnicodeDecodeError:
             raise InvalidRow("column 'topic': a name is not UTF-8") from None
-        for number, name in enumerate(names):
-            if len(names) == 1:
-                yield replace(all_rows, topic=name)
-            else:
-                yield replace(
-                    all_rows.take(pc.indices_nonzero(pc.equal(encoded.indices, scalar(number, pa.int32())))),
-                    topic=name,
-                )
+        if len(names) == 1:
+            yield replace(all_rows, topic=names[0])
+            return
+        order, spans = order_by_partition(int32_values(encoded.indices), len(names))
+        by_topic = all_rows.take(pa.Array.from_buffers(pa.int32(), len(order), [None, pa.py_buffer(order)]))
+        for number, first, last in spans:
+            yield by_topic.of_topic(names[number], first, last)
 
     def _dead_letters(self, bad: pa.RecordBatch) -> Rows:
         """The dead letters of rows that are all bad."""

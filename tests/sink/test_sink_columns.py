@@ -4,6 +4,8 @@ import pickle
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql.types import StructType
 
 from kafkasource.records.arrow.columns import HEADERS_TYPE
@@ -155,6 +157,45 @@ def test_rows_go_to_the_topic_they_name_in_their_order():
 def test_the_option_wins_over_the_column_even_where_that_is_null():
     (rows,) = rows_of([pa.array(["b", None]), pa.array(["1", "2"])], "topic string; value string", topic="mine")
     assert (rows.topic, rows.count) == ("mine", 2)
+
+
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.sampled_from(["a", "b", "c", ""]),
+            st.none() | st.binary(max_size=3),
+            st.none() | st.integers(0, 3),
+            st.none() | st.lists(st.text(max_size=2), max_size=2),
+        ),
+        min_size=1,
+        max_size=40,
+    ),
+    before=st.integers(0, 3),
+)
+def test_each_topic_gets_its_rows_whole_and_in_their_order(rows, before):
+    topics, keys, partitions, headers = zip(*(rows[:1] * before + rows), strict=True)
+    values = [b"%d" % number for number in range(len(topics))]
+    lists = [None if each is None else [{"key": key, "value": None} for key in each] for each in headers]
+    kinds = pa.string(), pa.binary(), pa.binary(), pa.int32(), HEADERS_TYPE
+    columns = [
+        pa.array(column, kind) for column, kind in zip((topics, keys, values, partitions, lists), kinds, strict=True)
+    ]
+    batch = pa.record_batch(columns, ["topic", "key", "value", "partition", "headers"]).slice(before)
+    found = {}
+    for each in SinkSchema(None, {name: at for at, name in enumerate(batch.schema.names)}).rows(batch):
+        parts = each.keys, each.values, each.partitions, each.headers
+        found[each.topic] = [*zip(*([None] * each.count if p is None else p.to_pylist() for p in parts), strict=True)]
+    wanted = {}
+    for row in list(zip(topics, keys, values, partitions, lists, strict=True))[before:]:
+        wanted.setdefault(row[0], []).append(row[1:])
+    assert found == wanted
+
+
+def test_rows_of_many_topics_are_copied_once_for_all_topics():
+    topics, values = pa.array([f"t{n % 100}" for n in range(1000)]), pa.array([b"%d" % n for n in range(1000)])
+    found = rows_of([topics, values], "topic string; value binary", topic=None)
+    assert len(found) == 100
+    assert len({rows.values.buffers()[2].address for rows in found}) == 1
 
 
 def test_a_null_topic_without_the_option_is_refused():

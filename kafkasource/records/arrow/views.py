@@ -43,6 +43,11 @@ def binary_views(array: pa.Array | None) -> tuple[memoryview, memoryview, memory
     return validity(valid, array), views, EMPTY if data is None else memoryview(data).cast("B"), array.offset
 
 
+def int32_values(array: pa.Int32Array) -> memoryview:
+    """The values of an array without nulls, as they lie in memory."""
+    return view_of(array.buffers()[1], "i")[array.offset : array.offset + len(array)]
+
+
 def int32_view(rows: Buffer) -> memoryview:
     """Any contiguous buffer, as int32."""
     view = memoryview(rows)

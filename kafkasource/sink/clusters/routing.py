@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from kafkasource.arrow_scalars import scalar
 from kafkasource.options.java_regex import compile_java
+from kafkasource.records.arrow.views import int32_values
 from kafkasource.records.partitions import order_by_partition, partition_by_key
 from kafkasource.sink.clusters.origin import UnlessFrom
 from kafkasource.sink.columns import Column, Rows
@@ -83,11 +84,11 @@ class Placer:
         if self._producers == 1:
             if count == 1:
                 return Placed(None, {0: [(0, 0, rows.count)]})
-            order, spans = order_by_partition(_ints(partitions), count)
+            order, spans = order_by_partition(int32_values(partitions), count)
             return Placed(order, {0: spans})
         turn, self._turn = self._turn, (self._turn + 1) % self._producers
         places = pc.add(pc.multiply(producers_of(rows, self._producers, turn), scalar(count, pa.int32())), partitions)
-        order, spans = order_by_partition(_ints(places), self._producers * count)
+        order, spans = order_by_partition(int32_values(places), self._producers * count)
         by_producer: dict[int, list[Span]] = {}
         for place, first, last in spans:
             producer, partition = divmod(place, count)
@@ -103,9 +104,3 @@ def producers_of(rows: Rows, producers: int, turn: int) -> Column:
     if not rows.keys.null_count:
         return hashed
     return pc.if_else(pc.less(hashed, scalar(0, pa.int32())), scalar(turn, pa.int32()), hashed)
-
-
-def _ints(column: Column) -> memoryview:
-    """The values of an Arrow int32 array without nulls, as they lie in memory."""
-    values = column.buffers()[1]
-    return memoryview(values).cast("B")[4 * column.offset : 4 * (column.offset + len(column))].cast("i")

@@ -22,6 +22,7 @@ from kafkasource.client.metadata import Metadata, TopicMetadata
 from kafkasource.client.network.network_client import NetworkClient
 from kafkasource.errors import BrokerError, ClientClosed, KafkaSourceError
 from kafkasource.process import PerProcess
+from kafkasource.records.arrow.views import int32_values
 from kafkasource.records.builder import BatchBuilder, RecordColumns
 from kafkasource.records.partitions import order_by_partition
 from kafkasource.sink.columns import InvalidRow, Rows
@@ -159,7 +160,7 @@ class Producer:
         order: memoryview | None = None
         spans = [(0, 0, rows.count)]
         if count > 1:
-            order, spans = order_by_partition(_int32_buffer(partitions), count)
+            order, spans = order_by_partition(int32_values(partitions), count)
         self.hand_over(rows.topic, columns, order, spans, delivery)
 
     def hand_over(
@@ -243,13 +244,6 @@ def available(topic: TopicMetadata) -> list[int]:
     """Partitions for rows without a key: those with a leader; all, where none has one at the moment."""
     led = [number for number, partition in topic.partitions.items() if partition.leader_id is not None]
     return sorted(led or topic.partitions)
-
-
-def _int32_buffer(partitions: object) -> memoryview:
-    """The values of an Arrow int32 array without nulls, as they lie in memory."""
-    _, values = partitions.buffers()  # type: ignore[attr-defined]
-    offset, length = partitions.offset, len(partitions)  # type: ignore[attr-defined, arg-type]
-    return memoryview(values).cast("B")[4 * offset : 4 * (offset + length)].cast("i")
 
 
 def _made(config: ProducerConfig) -> Producer:
