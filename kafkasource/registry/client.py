@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 import threading
 import time
@@ -11,7 +12,13 @@ from dataclasses import dataclass
 from urllib.parse import quote
 from uuid import UUID
 
-from kafkasource.errors import ReferencesBroken, RegistryError, SchemaNotFound, UnknownSchemaId
+from kafkasource.errors import (
+    ReferencesBroken,
+    RegistryAccessRefused,
+    RegistryError,
+    SchemaNotFound,
+    UnknownSchemaId,
+)
 from kafkasource.process import PerProcess
 from kafkasource.registry.definitions import (
     LATEST,
@@ -36,6 +43,8 @@ from kafkasource.typed.schema_source import RegisteredSchema
 log = logging.getLogger("kafkasource.client")
 
 MOST_VERSIONS_SHIPPED = 50  # each is a request
+MOST_UNKNOWN = 100  # ids, then a pause
+UNKNOWN_PAUSE_S = 60
 _MOST_CLIENTS = 16
 
 
@@ -63,6 +72,7 @@ class RegistryClient:
         self._schemas: KeptAnswers[int | UUID, RegisteredSchema] = KeptAnswers(
             lambda found: found.characters, options.missing_id_s, clock=clock
         )
+        self._unknown = _UnknownIds(clock)
         # A version's schema stays, unless it is deleted for good. Nothing that is missing is kept here.
         self._versions: KeptAnswers[tuple[str, int], Definition] = KeptAnswers(
             lambda found: len(found.text), 0, clock=clock
@@ -71,8 +81,10 @@ class RegistryClient:
     def schema(self, schema_id: int | UUID) -> RegisteredSchema:
         """The schema of an id (of Confluent's GUID from 8.0 on), with its references.
 
-        Raises UnknownSchemaId where the registry itself says that it has no such id; every other error is a failure
-        of the registry, and no record's fault.
+        Raises UnknownSchemaId where the answer depends on the id: the registry has no such id, does not give this one
+        to its user, or knows no GUIDs. Every other error is a failure of the registry, and no record's fault. After
+        MOST_UNKNOWN ids of this kind the registry is not asked for further ids until UNKNOWN_PAUSE_S have passed, and
+        they count as unknown: a record can name any id, and each costs a request.
         """
         try:
             return self._schemas.get(schema_id, lambda: self._ask_schema(schema_id))
@@ -161,16 +173,25 @@ class RegistryClient:
             question, path = f"schema {schema_id}", f"/schemas/guids/{schema_id}"
         else:
             question, path = f"schema id {schema_id}", f"/schemas/ids/{schema_id}"
+        self._unknown.check(question)
         try:
             answer = self._rest.ask(question, "GET", path)
-        except RegistryError as error:
-            if isinstance(schema_id, UUID) and type(error) is RegistryError and error.status == 404:
-                raise RegistryError(
-                    f"{error.url}: this registry gives no schema by its GUID ({schema_id}), or its URL is wrong. "
-                    "Confluent's does from 8.0 on",
-                    *error.args[1:],
-                ) from None
+        except SchemaNotFound:
+            self._unknown.note()
             raise
+        except RegistryAccessRefused as error:
+            if error.status != 403 or error.code is None:  # without a code a proxy has refused, whatever the id
+                raise
+            self._unknown.note()
+            raise SchemaNotFound(*error.args) from None
+        except RegistryError as error:
+            if not isinstance(schema_id, UUID) or type(error) is not RegistryError or error.status != 404:
+                raise
+            self._unknown.note()
+            raise SchemaNotFound(
+                f"{error.url}: this registry gives no schema by its GUID ({schema_id}). Confluent's does from 8.0 on",
+                *error.args[1:],
+            ) from None
         return self.resolve(definition_of(answer, question), question)
 
     def _referenced(self, reference: Reference) -> Definition:
@@ -185,6 +206,43 @@ class RegistryClient:
         if reference.version == LATEST:
             return ask()
         return self._versions.get((reference.subject, reference.version), ask)
+
+
+class _UnknownIds:
+    """Counts the ids that the registry did not give, so that records cannot make a client ask without end.
+
+    Thread-safe.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._count = 0
+        self._first_s = 0.0  # when the first of them was counted
+        self._until_s = -math.inf  # the end of the pause
+
+    def note(self) -> None:
+        with self._lock:
+            now_s = self._clock()
+            if self._count == 0 or now_s >= self._first_s + UNKNOWN_PAUSE_S:
+                self._count, self._first_s = 0, now_s
+            self._count += 1
+            if self._count >= MOST_UNKNOWN:
+                self._count, self._until_s = 0, now_s + UNKNOWN_PAUSE_S
+                log.warning(
+                    "the schema registry did not know %d ids that records name: for %d s it is asked for no further "
+                    "id, and records that name one are bad",
+                    *(MOST_UNKNOWN, UNKNOWN_PAUSE_S),
+                )
+
+    def check(self, question: str) -> None:
+        """Raise UnknownSchemaId during the pause."""
+        with self._lock:
+            if self._clock() < self._until_s:
+                raise UnknownSchemaId(
+                    f"the registry is not asked for {question}: it did not know {MOST_UNKNOWN} ids shortly before. "
+                    f"It is asked again {UNKNOWN_PAUSE_S} s after the last of them"
+                )
 
 
 def _path_of(subject: str) -> str:

@@ -16,6 +16,7 @@ from kafkasource.typed.protobuf.message_index import MessageIndex
 from kafkasource.typed.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
 from kafkasource.typed.protobuf.resolution import check_fits, only_message
 from kafkasource.typed.protobuf.schema import read_schema
+from kafkasource.typed.protobuf.writer_schema import schema_of
 from kafkasource.typed.schema_source import AVRO, PROTOBUF, RecordType, RegisteredSchema
 from kafkasource.typed.several_types import AvroTypes, Pieces, ProtobufTypes
 
@@ -79,7 +80,7 @@ class ProtobufFormat:
 
     def program(self, writer: RegisteredSchema, message: MessageIndex | None) -> int:
         """0, the one that there is."""
-        schema = read_schema(writer.text, writer.texts_by_name)
+        schema = schema_of(writer)
         assert message is not None
         check_fits(schema, schema.message_at(message), self._schema, self._message)
         return 0

@@ -28,6 +28,9 @@ UNKNOWN_ID = "unknown schema id"
 UNREADABLE = "the schema does not fit the reader's"
 NOT_UTF8 = "the bytes are not UTF-8"
 
+_BEHIND = "behind a bad record"  # nobody sees it
+_MOST_WRITERS = 1_000  # from so many on, only those that can be read are kept
+
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
@@ -78,12 +81,15 @@ class RegisteredRows:
         message_name: str | None = None,
         types: Sequence[RecordType] = (),
         rendering: Rendering = AS_FROM_PROTOBUF,
+        to_first_bad: bool = False,
     ) -> None:
-        """As `record_format`."""
+        """As `record_format`. `to_first_bad`: rows behind the first bad one do not matter, so no schema is asked for
+        that only these name."""
         self._format = record_format(reader, message_name, types, rendering)
         self.type: pa.DataType = self._format.type
         self._source = source
         self._side: Side = side
+        self._to_first_bad = to_first_bad
         self._writers: dict[tuple[int | UUID, MessageIndex | None], _Writer] = {}
         # Ids of the same schema share a program.
         self._by_schema: dict[tuple[RegisteredSchema, MessageIndex | None], _Writer] = {}
@@ -91,7 +97,7 @@ class RegisteredRows:
     def pieces(self, values: pa.BinaryArray, headers: pa.ListArray | None, most_bytes: int) -> Iterator[TypedPiece]:
         """Raises what the source of schemas raises, but UnknownSchemaId: such a record is bad."""
         found = frames_of(values, self._side, headers, indexed=self._format.has_index)
-        writers = [self._writer(each) for each in found.frames]
+        writers = self._writers_of(found)
         without = [
             BadRow(row, writers[number].fault, found.frames[number].schema_id, cause=writers[number].cause)
             for row, number in _rows_without_program(found, writers)
@@ -108,6 +114,18 @@ class RegisteredRows:
                 bad.append(BadRow(fault.row, ERRORS[fault.code], frame.schema_id, fault.place, ERRORS[fault.code]))
             yield TypedPiece(piece.array, piece.start, piece.end, tuple(sorted(bad, key=lambda each: each.row)))
 
+    def _writers_of(self, found: Frames) -> list[_Writer]:
+        """By the frame's number."""
+        if not self._to_first_bad:
+            return [self._writer(each) for each in found.frames]
+        writers = [_Writer(fault=_BEHIND, cause=_BEHIND)] * len(found.frames)
+        writers[0] = _Writer()
+        for number in found.rows.dictionary_encode().dictionary.to_pylist():  # as they come in the rows
+            writers[number] = self._writer(found.frames[number])
+            if writers[number].fault:
+                break
+        return writers
+
     def _writer(self, frame: Frame) -> _Writer:
         if frame.schema_id is None:
             return _Writer(fault=frame.fault, cause=NO_ID if frame.fault else "")
@@ -119,6 +137,8 @@ class RegisteredRows:
             except UnknownSchemaId as error:
                 return _Writer(fault=str(error), cause=UNKNOWN_ID)  # not kept: it may be registered in a moment
             writer = self._by_schema.get((schema, frame.message)) or self._compiled(schema, frame.message)
+            if writer.fault and len(self._writers) >= _MOST_WRITERS:
+                return writer  # of made-up message indexes there is no end
             self._writers[key] = self._by_schema[schema, frame.message] = writer
         return writer
 

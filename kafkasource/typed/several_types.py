@@ -22,6 +22,7 @@ from kafkasource.typed.protobuf.message_index import MessageIndex
 from kafkasource.typed.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
 from kafkasource.typed.protobuf.resolution import check_fits, only_message
 from kafkasource.typed.protobuf.schema import MessageType, ProtobufSchema, read_schema
+from kafkasource.typed.protobuf.writer_schema import schema_of
 from kafkasource.typed.schema_source import AVRO, PROTOBUF, RecordType, RegisteredSchema
 
 _NO_OTHER = Record("kafkasource.NoOther", ())
@@ -146,7 +147,7 @@ class ProtobufTypes:
 
     def program(self, writer: RegisteredSchema, message: MessageIndex | None) -> int:
         """The number of the type."""
-        schema = read_schema(writer.text, writer.texts_by_name)
+        schema = schema_of(writer)
         assert message is not None
         found = schema.message_at(message)
         number = self._numbers.get(found.full_name)

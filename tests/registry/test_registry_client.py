@@ -9,6 +9,7 @@ from registry_clients import Clock, a_client
 
 from kafkasource.errors import (
     ReferencesBroken,
+    RegistryAccessRefused,
     RegistryError,
     RegistryUnavailable,
     SchemaIncompatible,
@@ -17,6 +18,7 @@ from kafkasource.errors import (
     UnknownSchemaId,
 )
 from kafkasource.registry import Definition, Reference, RegistryOptions, registry_of
+from kafkasource.registry.client import MOST_UNKNOWN, UNKNOWN_PAUSE_S
 from kafkasource.typed.avro.parse import parse_schema
 from kafkasource.typed.avro.schema import Record
 from kafkasource.typed.schema_source import RegisteredSchema
@@ -116,6 +118,41 @@ def test_all_who_wait_for_an_id_get_the_error_of_the_one_who_asked(registry):
     assert {str(error) for error in errors} == {str(errors[0])}
     assert len({id(error) for error in errors}) == 4
     assert 1 <= len(registry.requests) <= 4  # a thread may have come after the answer
+
+
+def test_an_id_that_the_registry_does_not_give_to_this_user_is_unknown_and_a_proxys_refusal_is_a_failure(registry):
+    """Confluent's RBAC: a record may name the id of a subject that others may read."""
+    registry.always = Fault(*refusal(403, 40301, "User is denied operation Read on Subject: other-value"))
+    with pytest.raises(UnknownSchemaId, match=r"403 Forbidden .*denied operation Read"):
+        a_client(registry.url).schema(2)
+    registry.always = Fault(403, b"<html>")
+    with pytest.raises(RegistryAccessRefused):
+        a_client(registry.url).schema(2)
+
+
+def test_records_cannot_make_a_client_ask_without_end(registry, caplog):
+    clock = Clock()
+    client = a_client(registry.url, clock)
+    known = registry.add("t-value", LONG)
+    assert client.schema(known).text == LONG
+    for made_up in range(1000, 1000 + 3 * MOST_UNKNOWN):
+        with pytest.raises(UnknownSchemaId):
+            client.schema(made_up)
+    assert len(registry.requests) == 1 + MOST_UNKNOWN
+    assert caplog.text.count("asked for no further id") == 1
+    assert client.schema(known).text == LONG
+    later = registry.add("t-value", LONG.replace("long", "int"))
+    with pytest.raises(UnknownSchemaId, match="not asked for schema id"):
+        client.schema(later)
+    clock.now_s += UNKNOWN_PAUSE_S
+    assert client.schema(later).text == LONG.replace("long", "int")
+    for made_up in range(2000, 2000 + MOST_UNKNOWN - 1):
+        with pytest.raises(UnknownSchemaId):
+            client.schema(made_up)
+    clock.now_s += UNKNOWN_PAUSE_S  # unknown ids now and then are no attack
+    with pytest.raises(UnknownSchemaId, match="404"):
+        client.schema(3000)
+    assert registry.paths[-1] == "/schemas/ids/3000"
 
 
 def test_references_come_with_the_schema_those_that_others_use_first(registry):
@@ -305,7 +342,7 @@ def test_an_answer_that_makes_no_sense_is_the_registrys_failure(registry, answer
 
 def test_a_guid_is_asked_for_as_confluents_clients_do(registry):
     guid = UUID("98672554-653e-495d-a469-583517b1eabf")
-    with pytest.raises(RegistryError, match=r"no schema by its GUID"):
+    with pytest.raises(UnknownSchemaId, match=r"no schema by its GUID"):  # the record has named it: it is bad
         a_client(registry.url).schema(guid)
     registry.always = Fault(*json_answer(200, {"schema": LONG}))
     client = a_client(registry.url)

@@ -142,6 +142,19 @@ def test_each_bad_record_says_why_and_a_tombstone_is_none():
     assert "$.id" in bad[8].reason
 
 
+def test_where_the_first_bad_record_ends_the_read_no_schema_behind_it_is_asked_for():
+    right = framed(1, ORDER, {"id": 1, "item": "a"})
+    made_up = [b"\0" + number.to_bytes(4, "big") + b"\2" for number in range(1000, 1300)]
+    source = KeptSchemas({1: ORDER, 2: ORDER})
+    found, bad = decoded(
+        RegisteredRows(avro(ORDER), source, to_first_bad=True),
+        binary(right, *made_up, framed(2, ORDER, {"id": 2, "item": ""})),
+    )
+    assert found[0] == {"id": 1, "item": "a"}
+    assert (bad[0].row, bad[0].schema_id, bad[0].cause) == (1, 1000, "unknown schema id")
+    assert source.asked == [1, 1000]
+
+
 def test_a_header_that_says_no_schema_makes_its_record_bad():
     for value in (None, b"", b"\1" + bytes(15), b"\0" + bytes(4), b"\2" + bytes(16), b"\0\0\0\1"):
         frame = frame_of_header(value, "__value_schema_id")

@@ -11,6 +11,9 @@ from kept_schemas import KeptSchemas
 from kafkasource.errors import SchemaError
 from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.typed.framing import MOST_INDEX_BYTES, frames_of
+from kafkasource.typed.protobuf import writer_schema
+from kafkasource.typed.protobuf.message_index import index_bytes
+from kafkasource.typed.protobuf.schema import read_schema
 from kafkasource.typed.rows import RegisteredRows
 from kafkasource.typed.schema_source import RegisteredSchema
 
@@ -123,6 +126,20 @@ def test_bytes_that_are_no_index_are_a_bad_record(tail):
     assert found == [{"id": 7, "note": "hi"}, None, {"id": 7, "note": "hi"}]
     assert [row for row, _ in bad] == [1]
     assert "message index" in bad[0][1]
+
+
+def test_made_up_message_indexes_cost_no_reading_of_the_schema_and_no_memory(monkeypatch):
+    read = []
+    monkeypatch.setattr(writer_schema, "read_schema", lambda *given: read.append(given) or read_schema(*given))
+    writer_schema._read.cache_clear()
+    made_up = [b"\0\0\0\0\1" + index_bytes((1000 + number,)) + PLAIN for number in range(3000)]
+    rows = rows_of(SHOP)
+    _, bad = decoded(rows, made_up)
+    assert len(bad) == 3000
+    assert len(read) == 1
+    assert len(rows._writers) <= 1000
+    found, bad = decoded(rows, [b"\0\0\0\0\1\0" + PLAIN])
+    assert (found, bad) == ([{"id": 7, "note": "hi"}], [])
 
 
 def test_writers_of_other_versions_are_read_and_those_whose_types_differ_are_bad():

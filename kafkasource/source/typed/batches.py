@@ -41,7 +41,10 @@ class _Task:
     def __init__(self, formats: RowFormats, cluster_id: Callable[[], str | None]) -> None:
         self._formats = formats
         self._cluster_id = cluster_id
-        self._sides: list[tuple[Side, TypedRows]] = [(each.side, each.rows(formats.schemas)) for each in formats.used]
+        to_first_bad = not formats.has_bad_record
+        self._sides: list[tuple[Side, TypedRows]] = [
+            (each.side, each.rows(formats.schemas, to_first_bad=to_first_bad)) for each in formats.used
+        ]
         self._schema = formats.row_schema
         self._most_bytes = _WANTED_BYTES
 
@@ -79,6 +82,8 @@ class _Task:
         self, batch: pa.RecordBatch, done: dict[str, pa.Array], bad: dict[int, tuple[Side, BadRow]]
     ) -> Iterator[pa.RecordBatch]:
         """The batch; where bad records are an error, as far as the first of them, and then the error."""
+        if bad and not self._formats.has_bad_record:
+            bad = {min(bad): bad[min(bad)]}
         if bad:
             _count(batch, bad)
         if not bad or self._formats.has_bad_record:

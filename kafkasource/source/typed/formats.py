@@ -56,7 +56,8 @@ class Format:
     types: tuple[RecordType, ...] = ()  # `recordTypes`
     rendering: Rendering = AS_FROM_PROTOBUF  # of protobuf
 
-    def rows(self, schemas: Schemas | None) -> TypedRows:
+    def rows(self, schemas: Schemas | None, *, to_first_bad: bool = False) -> TypedRows:
+        """`to_first_bad`: as `RegisteredRows` takes it."""
         if self.reader is None:
             return TextRows()
         if self.name == "json":
@@ -69,6 +70,7 @@ class Format:
             message_name=self.message_name,
             types=self.types,
             rendering=self.rendering,
+            to_first_bad=to_first_bad,
         )
 
 
