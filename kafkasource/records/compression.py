@@ -3,13 +3,15 @@
 Output has the form that Kafka's Java classes write: gzip with its header, snappy in xerial's framing, lz4 as frames of
 independent 64 KiB blocks (Kafka's reader refuses linked blocks, which is what a plain LZ4 frame encoder writes for more
 than one block), zstd frames. Input may have this form, or snappy without framing, as librdkafka's oldest and Go clients
-write it.
+write it. As in Java's readers, bytes behind a whole gzip member or lz4 frame that do not continue the data are ignored:
+a broker stores such batches.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import cramjam
@@ -31,7 +33,9 @@ _XERIAL_BLOCK_BYTES = 32 << 10
 _LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK_BYTES = 64 << 10
 _LZ4_UNCOMPRESSED = 0x80000000
+_LZ4_MAGIC = _LZ4_HEADER[:4]
 _STEP_BYTES = 64 << 10
+_GZIP_STEP_BYTES = 1 << 10
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE = 0x184D2A50  # the last four bits are free
 _ZSTD_LEAST_WINDOW_LOG, _ZSTD_BLOCK_LOG = 10, 17
@@ -125,8 +129,8 @@ class Arena:
                 self._decompress_snappy(memoryview(data).cast("B"), start + limit)
             elif codec == ZSTD:
                 self._decompress_zstd(data, start + limit)
-            elif codec in _STREAMED:
-                self._decompress_stream(_STREAMED[codec], data, start + limit)
+            elif codec in _WHOLE_BYTES:
+                self._decompress_whole(codec, data, start + limit)
             else:
                 raise UnsupportedRecordFormat(f"compression codec {codec} is unknown")
         except BaseException:
@@ -167,6 +171,18 @@ class Arena:
                     return
         except (OSError, pa.ArrowException) as e:
             raise CorruptRecordBatch(f"{name} data is corrupt: {e}") from e
+
+    def _decompress_whole(self, codec: int, data: pa.Buffer, end: int) -> None:
+        """Decompress without the bytes behind the last whole member or frame, if those make no sense."""
+        start = self.used
+        try:
+            self._decompress_stream(_STREAMED[codec], data, end)
+        except CorruptRecordBatch:
+            whole = _WHOLE_BYTES[codec](memoryview(data).cast("B"))
+            if not 0 < whole < data.size:
+                raise
+            self.used = start
+            self._decompress_stream(_STREAMED[codec], data.slice(0, whole), end)
 
     def _decompress_zstd(self, data: pa.Buffer, end: int) -> None:
         bounded = _with_bounded_windows(data, end - self.used)
@@ -228,6 +244,48 @@ def _count(stream: pa.NativeFile, most: int) -> int:
             return total
 
 
+def _whole_gzip_bytes(data: memoryview) -> int:
+    """The position behind the last whole member. 0: the first member is not whole."""
+    pos = whole = 0
+    member = zlib.decompressobj(wbits=31)
+    try:
+        while pos < len(data):
+            # Small steps: where a member ends within one, zlib copies the rest of the step.
+            step: bytes | memoryview = data[pos : pos + _GZIP_STEP_BYTES]
+            pos += len(step)
+            while step and not member.eof:
+                member.decompress(step, _STEP_BYTES)
+                step = member.unconsumed_tail
+            if member.eof:
+                pos -= len(member.unused_data)
+                whole, member = pos, zlib.decompressobj(wbits=31)
+    except zlib.error:
+        pass
+    return whole
+
+
+def _whole_lz4_bytes(data: memoryview) -> int:
+    """The position behind the last whole frame, by the lengths of blocks. 0: the first frame is not whole."""
+    pos = whole = 0
+    while bytes(data[pos : pos + 4]) == _LZ4_MAGIC and len(data) - pos > len(_LZ4_HEADER):
+        flags = data[pos + 4]
+        pos += len(_LZ4_HEADER) + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)  # content size, dictionary id
+        size = 1
+        while size and pos + 4 <= len(data):
+            (size,) = struct.unpack_from("<I", data, pos)
+            pos += 4
+            if size:
+                pos += (size & ~_LZ4_UNCOMPRESSED) + (4 if flags & 0x10 else 0)  # with the block's checksum
+        pos += 4 if flags & 0x04 else 0  # the content's checksum
+        if size or pos > len(data):
+            break
+        whole = pos
+    return whole
+
+
+_WHOLE_BYTES: dict[int, Callable[[memoryview], int]] = {GZIP: _whole_gzip_bytes, LZ4: _whole_lz4_bytes}
+
+
 def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
     if bytes(data[:8]) != _XERIAL_MAGIC:
         yield data
@@ -235,9 +293,10 @@ def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
     pos = len(_XERIAL_HEADER)
     if len(data) < pos:
         raise CorruptRecordBatch("snappy data is corrupt: xerial header cut short")
-    while pos < len(data):
-        if len(data) - pos < 4:
-            raise CorruptRecordBatch("snappy data is corrupt: block length cut short")
+    while len(data) - pos >= 4:  # Java's reader ignores a last block whose length is cut
+        if bytes(data[pos : pos + 8]) == _XERIAL_MAGIC:  # and takes streams one behind the other
+            pos += len(_XERIAL_HEADER)
+            continue
         (size,) = struct.unpack_from(">i", data, pos)
         pos += 4
         # At least a byte, so that the number of blocks is bounded by the bytes.

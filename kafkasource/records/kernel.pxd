@@ -32,6 +32,9 @@ cdef int int32_at(const unsigned char[::1] data, Py_ssize_t pos) noexcept nogil
 @cython.locals(raw=cython.ulonglong)
 cdef long long int64_at(const unsigned char[::1] data, Py_ssize_t pos) noexcept nogil
 
+@cython.locals(raw=cython.ulonglong)
+cdef long long wrapped_sum(long long a, long long b) noexcept nogil
+
 @cython.locals(raw=cython.ulonglong, size=cython.int)
 cdef int varlong_size(long long value) noexcept nogil
 
@@ -107,7 +110,7 @@ cdef class RowColumns:
     cpdef int fill(self, const unsigned char[::1] data, const unsigned char[::1] scratch, Sections sections,
                    Py_ssize_t first, Py_ssize_t last, long long start_offset, long long end_offset) except? -99
 
-    @cython.locals(_i=cython.longlong, row=Py_ssize_t, key_pos=Py_ssize_t, value_pos=Py_ssize_t, record_end=Py_ssize_t,
+    @cython.locals(i=cython.longlong, dense=cython.bint, row=Py_ssize_t, key_pos=Py_ssize_t, value_pos=Py_ssize_t, record_end=Py_ssize_t,
                    length=cython.longlong, timestamp=cython.longlong, age=cython.longlong, delta=cython.longlong, previous=cython.longlong,
                    offset=cython.longlong, kept=cython.bint, headers=cython.longlong, _j=cython.longlong,
                    limit=cython.longlong, pos=Py_ssize_t, end=Py_ssize_t, count=cython.longlong,

@@ -11,7 +11,11 @@ file because Cython inlines C only within one: readers of varints, the table's c
 zigzag varints:
 
     length | attributes int8 | timestampDelta | offsetDelta | keyLength key | valueLength value | count headers
-    a header: keyLength key | valueLength value;   a length of -1 is null, which a header's key cannot be
+    a header: keyLength key | valueLength value;   a length below 0 is null, which a header's key cannot be
+
+Some producers write wrong offset deltas, all 0 for example. A broker that stores an uncompressed batch compares only
+the number of its records with `lastOffsetDelta`: it gives out offsets by place. So a batch that has as many records as
+offsets is numbered by place, whatever its deltas say. Where compaction has removed records, the deltas must ascend.
 
 Invariants: no length is used before it was compared with the bytes left in *its record* (in HeaderColumns, which reads
 again what RowColumns has checked: in its section); no byte is written before the room left in the output was checked.
@@ -73,15 +77,18 @@ FINGERPRINT = KAFKASOURCE_KERNEL_FINGERPRINT if cython.compiled else 0  # type: 
 
 
 def read_varint(data: memoryview, pos: int, end: int) -> tuple[int, int]:
-    """(value, next pos) of a 32-bit zigzag varint; next pos is -1 where it does not end before `end` or in 5 bytes."""
+    """(value, next pos) of a 32-bit zigzag varint; next pos is -1 where it does not end before `end` or in 5 bytes.
+
+    Bits beyond the 32nd are dropped, as Java's reader drops them; so are those beyond the 64th in `read_varlong`.
+    """
     raw = 0
     shift = 0
     while pos < end:
         byte = data[pos]
         pos += 1
         if byte < 0x80:
-            if shift == 28 and byte > 0x0F:
-                return 0, -1
+            if shift == 28:
+                byte &= 0x0F
             raw |= byte << shift
             half = raw >> 1
             sign = raw & 1
@@ -101,13 +108,15 @@ def read_varlong(data: memoryview, pos: int, end: int) -> tuple[int, int]:
         byte = data[pos]
         pos += 1
         bits = byte & 0x7F
-        if shift == 63 and byte > 1:
-            return 0, -1
+        if shift == 63:
+            bits &= 1
         raw |= bits << shift
         if byte < 0x80:
             half = raw >> 1
             sign = raw & 1
             return half ^ -sign, pos
+        if shift == 63:
+            return 0, -1
         shift += 7
     return 0, -1
 
@@ -132,6 +141,15 @@ def int64_at(data: memoryview, pos: int) -> int:
     raw = (raw << 32) | uint32_at(data, pos + 4)
     if not cython.compiled:
         raw -= (raw & 0x8000000000000000) << 1
+    return raw
+
+
+def wrapped_sum(a: int, b: int) -> int:
+    """a + b in 64 bits, as Java adds: what is beyond begins again at the other end."""
+    raw = a
+    raw += b
+    if not cython.compiled:
+        raw = (raw + (1 << 63)) % (1 << 64) - (1 << 63)
     return raw
 
 
@@ -485,7 +503,8 @@ class RowColumns:
         key_pos = self.key_bytes
         value_pos = self.value_bytes
         previous = -1
-        for _i in range(count):
+        dense = count == last_offset_delta + 1
+        for i in range(count):
             length, pos = read_varint(data, pos, end)
             if pos < 0:
                 return TRUNCATED
@@ -498,7 +517,9 @@ class RowColumns:
             delta, pos = read_varint(data, pos, record_end)
             if pos < 0:
                 return TRUNCATED
-            if delta <= previous or delta > last_offset_delta:
+            if dense:
+                delta = i
+            elif delta <= previous or delta > last_offset_delta:
                 return BAD_OFFSET
             previous = delta
             offset = base_offset + delta
@@ -508,16 +529,14 @@ class RowColumns:
             timestamp = max_timestamp
             if kept:
                 if not log_append:
-                    if base_timestamp > limit or base_timestamp < -limit or age > 2 * limit or age < -2 * limit:
-                        return BAD_TIMESTAMP
-                    timestamp = base_timestamp + age
+                    timestamp = wrapped_sum(base_timestamp, age)
                 if timestamp > limit or timestamp < -limit:
                     return BAD_TIMESTAMP
 
             length, pos = read_varint(data, pos, record_end)
             if pos < 0:
                 return TRUNCATED
-            if length < -1 or length > record_end - pos:
+            if length > record_end - pos:
                 return BAD_KEY
             if kept and with_keys:
                 if length < 0:
@@ -535,7 +554,7 @@ class RowColumns:
             length, pos = read_varint(data, pos, record_end)
             if pos < 0:
                 return TRUNCATED
-            if length < -1 or length > record_end - pos:
+            if length > record_end - pos:
                 return BAD_VALUE
             if kept and with_values:
                 if length < 0:
@@ -566,7 +585,7 @@ class RowColumns:
                     if kept:
                         self.header_key_bytes += length
                     length, pos = read_varint(data, pos, record_end)
-                    if pos < 0 or length < -1 or length > record_end - pos:
+                    if pos < 0 or length > record_end - pos:
                         return BAD_HEADERS
                     if length > 0:
                         pos += length
@@ -687,7 +706,7 @@ class HeaderColumns:
                 key_pos += length
                 pos += length
                 length, pos = read_varint(data, pos, end)
-                if pos < 0 or length < -1 or length > end - pos:
+                if pos < 0 or length > end - pos:
                     return BAD_HEADERS
                 if length < 0:
                     self._value_valid[header >> 3] &= ~(1 << (header & 7)) & 0xFF

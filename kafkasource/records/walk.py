@@ -73,12 +73,14 @@ class BatchWalk:
         return f"{self.topic}-{self.partition}, record batch at offset {base_offset}"
 
     def _rest_is_behind(self) -> bool:
-        """Does a batch at or behind `end_offset` come next? Nobody asks whether it is whole and right."""
+        """Does nothing of the range come any more? Then nobody asks whether the rest is whole and right."""
+        if self.sections.next_offset >= self.end_offset:
+            return True
         data, pos = self.data, self.pos
         if len(data) - pos <= h.MAGIC_POS or data[pos + h.MAGIC_POS] != 2:  # a message may hold offsets below its own
             return False
         base_offset, _ = h.PREFIX.unpack_from(data, pos)
-        return bool(max(self.end_offset, self.sections.next_offset) <= base_offset < _MAX_OFFSET)
+        return bool(self.end_offset <= base_offset < _MAX_OFFSET)
 
     def _check_crcs(self) -> None:
         """Check the CRCs, for a kernel that cannot. Keeps the batches before the first wrong one."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import gzip
 import struct
 import time
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from kafkasource.group.consumer_protocol import Assignment
 from kafkasource.protocol.apis import FETCH
 from kafkasource.protocol.frames import FrameReader, decode_response
 from kafkasource.records.batches import decode_all
-from kafkasource.records.compression import Arena
+from kafkasource.records.compression import Arena, compress
 from kafkasource.source.plan.positions import parse_offsets
 
 pytestmark = [pytest.mark.slow, pytest.mark.extended]
@@ -41,6 +42,27 @@ def empty_blocks(size: int) -> Callable[[], None]:
 
     def unpack() -> None:
         assert Arena().decompress(2, data, 1 << 20) == (0, 0)
+
+    return unpack
+
+
+def tiny_gzip_members(size: int) -> Callable[[], None]:
+    """And zeros behind them, so that their ends are looked for."""
+    member = gzip.compress(b"")
+    data = pa.py_buffer(member * (size // len(member)) + bytes(8))
+
+    def unpack() -> None:
+        assert Arena().decompress(1, data, 1 << 20) == (0, 0)
+
+    return unpack
+
+
+def tiny_lz4_frames(size: int) -> Callable[[], None]:
+    frame = compress(3, memoryview(b""))
+    data = pa.py_buffer(frame * (size // len(frame)) + bytes(8))
+
+    def unpack() -> None:
+        assert Arena().decompress(3, data, 1 << 20) == (0, 0)
 
     return unpack
 
@@ -127,6 +149,8 @@ def seconds(work: Callable[[], None]) -> float:
     ("work", "size"),
     [
         (empty_blocks, 25_000),
+        (tiny_gzip_members, 25_000),
+        (tiny_lz4_frames, 25_000),
         (tiny_batches, 100_000),
         (compressed_batches, 25_000),
         (tiny_messages, 50_000),

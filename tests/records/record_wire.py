@@ -117,7 +117,8 @@ def marker(base_offset, producer_id, *, commit, version=0):
     )
 
 
-def number(data, pos):
+def number(data, pos, bits=32):
+    """A zigzag varint. Java's reader drops what is beyond its bits."""
     raw = shift = 0
     while True:
         byte = data[pos]
@@ -125,6 +126,7 @@ def number(data, pos):
         raw |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
+            raw &= (1 << bits) - 1
             return (raw >> 1) ^ -(raw & 1), pos
 
 
@@ -140,7 +142,10 @@ def decompressed(data, codec):
         if data[:8] != b"\x82SNAPPY\x00":
             return snappy.decompress(data)
         out, pos = b"", 16
-        while pos < len(data):
+        while len(data) - pos >= 4:  # Java's reader ignores a rest of fewer bytes
+            if data[pos : pos + 8] == data[:8]:
+                pos += 16
+                continue
             size = int.from_bytes(data[pos : pos + 4], "big")
             out += snappy.decompress(data[pos + 4 : pos + 4 + size])
             pos += 4 + size
@@ -153,15 +158,19 @@ def decompressed(data, codec):
 
 
 def rows_of(data):
-    """The records of one well-formed batch: (attributes, offset, timestamp ms, key, value, headers). Checks nothing."""
-    (base, _, _, _, _, attributes, _, base_timestamp, max_timestamp, _, _, _, count) = HEADER.unpack_from(data)
+    """The records of one well-formed batch: (attributes, offset, timestamp ms, key, value, headers). Checks nothing.
+
+    A batch that has all its records is numbered by place.
+    """
+    (base, _, _, _, _, attributes, last_delta, base_timestamp, max_timestamp, _, _, _, count) = HEADER.unpack_from(data)
     section = decompressed(bytes(data[61:]), attributes & 7)
     rows, pos = [], 0
-    for _ in range(count):
+    for place in range(count):
         _, pos = number(section, pos)
         own_attributes = section[pos]
-        timestamp, pos = number(section, pos + 1)
-        offset, pos = number(section, pos)
+        timestamp, pos = number(section, pos + 1, 64)
+        delta, pos = number(section, pos)
+        offset = base + (place if count == last_delta + 1 else delta)
         key, pos = taken(section, pos)
         value, pos = taken(section, pos)
         headers, (size, pos) = [], number(section, pos)
@@ -169,6 +178,7 @@ def rows_of(data):
             header_key, pos = taken(section, pos)
             header_value, pos = taken(section, pos)
             headers.append((header_key.decode("utf-8", "replace"), header_value))
-        timestamp = max_timestamp if attributes & LOG_APPEND else base_timestamp + timestamp
-        rows.append((own_attributes, base + offset, timestamp, key, value, headers))
+        # Java adds two longs.
+        timestamp = max_timestamp if attributes & LOG_APPEND else (base_timestamp + timestamp + 2**63) % 2**64 - 2**63
+        rows.append((own_attributes, offset, timestamp, key, value, headers))
     return rows

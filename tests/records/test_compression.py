@@ -254,7 +254,6 @@ def test_a_fetch_full_of_bombs_is_taken_one_call_at_a_time():
         b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, 0),
         b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, -5),
         b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, 1 << 30),
-        b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + b"\x00\x00",
         b"\xff\xff\xff\xff\x0f" + b"claims 4 GiB",
         b"\xff\xff\xff\xff\xff\xff",
         b"\x05\x00",
@@ -278,6 +277,51 @@ def test_mutated_compressed_data_never_raises_anything_but_our_errors(codec):
             unpacked(codec, bytes(data), MIB)
         except ProtocolError:
             continue
+
+
+BEHIND = [
+    b"\0",
+    bytes(8),
+    b"nonsense",
+    b"\x1f\x8b\x08",
+    gzip.compress(b"hello" * 9)[:-12],
+    b"\x04\x22\x4d\x18\x60",
+    b"x" * 5000,
+]
+FRAMES = {
+    "plain": {"block_linked": False},
+    "checksums and size": {"content_checksum": True, "block_checksum": True, "store_size": True},
+}
+
+
+@pytest.mark.parametrize("behind", BEHIND)
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_bytes_behind_whole_gzip_members_and_lz4_frames_are_ignored_as_javas_readers_do(sample, behind):
+    content = SAMPLES[sample]
+    assert unpacked("gzip", gzip.compress(content) + behind) == content
+    assert unpacked("gzip", gzip.compress(content) * 2 + behind) == content * 2
+    for chosen in FRAMES.values():
+        frame = lz4.frame.compress(content, **chosen)
+        assert unpacked("lz4", frame + behind) == content
+        assert unpacked("lz4", frame * 2 + behind) == content * 2
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4"])
+def test_bytes_behind_the_data_lift_no_limit(codec):
+    data = compressed(bytes(100_000), codec) + bytes(8)
+    assert len(unpacked(codec, data, 100_000)) == 100_000
+    with pytest.raises(RecordBatchTooLarge):
+        unpacked(codec, data, 99_999)
+    with pytest.raises(RecordBatchTooLarge):
+        unpacked(codec, bomb(codec, 64 * MIB) + bytes(8), MIB)
+
+
+def test_an_lz4_frame_without_its_end_is_corrupt_at_every_length():
+    for chosen in FRAMES.values():
+        frame = lz4.frame.compress(SAMPLES["byte"] * 100, **chosen)
+        for size in range(len(frame)):
+            with pytest.raises(CorruptRecordBatch):
+                unpacked("lz4", frame[:size])
 
 
 def test_a_truncated_gzip_member_is_corrupt():
