@@ -64,12 +64,12 @@ class Leaders:
         api: Api,
         wanted: Collection[TopicPartition],
         body: Callable[[list[TopicPartition], float], RequestBody],
-        answer: Callable[[Body], T],
+        answer: Callable[[TopicPartition, Body], T],
     ) -> dict[TopicPartition, T]:
         """Ask the leaders in parallel, again until every partition has an answer, or raise.
 
         `body` makes the request for the partitions that one node leads, within the milliseconds left; `answer` reads a
-        partition's row of the response.
+        partition's row of the response; an error that it raises is like one that the row has.
         """
         found: dict[TopicPartition, T] = {}
         outdated: set[str] = set()  # topics of partitions whose leader in metadata is older than we know it to be
@@ -83,7 +83,10 @@ class Leaders:
                     if isinstance(errors[-1], UnknownLeaderEpoch):
                         outdated.add(tp.topic)
                 elif tp in wanted:
-                    found[tp] = answer(row)
+                    try:
+                        found[tp] = answer(tp, row)
+                    except BrokerError as error:
+                        errors.append(error)
             return errors
 
         def attempt(left_ms: float) -> None:

@@ -204,6 +204,48 @@ def test_all_topics_leave_out_one_for_which_a_broker_reports_an_error_with_a_war
     assert warning.endswith("(LEADER_NOT_AVAILABLE): new")
 
 
+def with_error(kafka, name, code, answers):
+    """The next `answers` of Metadata have this error of a topic."""
+    row_of, left = kafka._topic_row, [None] * answers
+
+    def row(asked):
+        found = row_of(asked)
+        if asked != name or not left:
+            return found
+        left.pop()
+        return {**found, "error_code": code, "partitions": []}
+
+    kafka._topic_row = row
+
+
+@pytest.mark.parametrize("code", [5, -1, 7])  # LEADER_NOT_AVAILABLE, UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT
+def test_an_error_of_a_known_topic_does_not_take_it_out_of_the_list(net, kafka, code):
+    cluster = net.cluster()
+    before = cluster.topics.list()
+    with_error(kafka, "u", code, answers=100)
+    assert cluster.topics.list() == before
+
+
+def test_a_wanted_topic_with_an_error_is_asked_for_again_and_then_listed(net, kafka):
+    with_error(kafka, "u", 5, answers=4)
+    found = net.cluster().topics.list(wanted="u".__eq__)
+    assert {topic.name for topic in found} == {"t", "u"}
+
+
+@pytest.mark.parametrize(("code", "error"), [(5, DeadlineExceeded), (29, TopicAuthorizationFailed)])
+def test_a_wanted_topic_whose_error_stays_is_an_error_and_not_an_absence(net, kafka, code, error):
+    with_error(kafka, "u", code, answers=1000)
+    with pytest.raises(error, match="topic 'u' in the list of all topics"):
+        net.cluster(default_api_timeout_ms=5_000).topics.list(wanted="u".__eq__)
+    assert [topic.name for topic in net.cluster().topics.list(wanted="t".__eq__)] == ["t"]
+
+
+def test_an_internal_topic_with_an_error_is_in_nobodys_way(net, kafka):
+    kafka.topics["__consumer_offsets"] = FakeTopic([1], internal=True)
+    with_error(kafka, "__consumer_offsets", 5, answers=1000)
+    assert len(net.cluster().topics.list(wanted=lambda name: True)) == 2
+
+
 def test_no_request_ever_lets_a_broker_create_a_topic(net, kafka):
     cluster = net.cluster()
     cluster.topics.describe(["nope"], propagation_ms=0)
@@ -329,6 +371,15 @@ def test_offsets_are_listed_with_one_request_per_leader(net, kafka):
     asked = kafka.asked(LIST_OFFSETS)
     assert sorted(request.node_id for request in asked) == [1, 2, 3]
     assert {request.body["isolation_level"] for request in asked} == {1}
+
+
+@pytest.mark.parametrize("last_version", [0, 4, 10])
+@pytest.mark.parametrize("symbol", [EARLIEST, LATEST])
+def test_an_answer_without_the_end_of_a_log_is_asked_for_again(net, kafka, last_version, symbol):
+    kafka.versions[LIST_OFFSETS.key] = (0, last_version)
+    row = {"partition_index": 0, "error_code": 0, "timestamp": -1, "offset": -1, "old_style_offsets": []}
+    kafka.fault(LIST_OFFSETS, Answer({"topics": [{"name": "t", "partitions": [row]}]}))
+    assert net.cluster().offsets.list({T[0]: symbol})[T[0]].offset == {EARLIEST: 0, LATEST: 100}[symbol]
 
 
 class ChangingController(FakeKafka):

@@ -55,7 +55,7 @@ class FakeCluster:
     def wait(self, *pendings):
         assert not pendings
 
-    def _all_topics(self, asked=None):
+    def _all_topics(self, asked=None, wanted=None):
         return [self._topic(name) for name in self.logs]
 
     def _described(self, topics, propagation_ms=5000, asked=None):

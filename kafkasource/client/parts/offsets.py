@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kafkasource.client.caller import few
 from kafkasource.client.connection.connection import RequestBody
 from kafkasource.client.routing import Leaders, by_topic
-from kafkasource.errors import UnsupportedApiVersion
+from kafkasource.errors import OffsetNotAvailable, UnsupportedApiVersion, error_for
 from kafkasource.protocol.apis import DELETE_RECORDS, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from kafkasource.protocol.schema import Body, Fields
 from kafkasource.types import IsolationLevel, TopicPartition, known
@@ -56,6 +56,8 @@ class Offsets:
         `wanted` has a timestamp and the leader is a broker before 0.10.1, which knows only when segments of the log
         were written. Brokers before 0.11 have no transactions, so both isolation levels see the same there. `epochs`:
         of leaders that the caller knows of; an older one, which still believes that it leads, is not listened to.
+
+        Each log has a beginning and an end: a leader that gives no offset for EARLIEST or LATEST is asked again.
         """
 
         def row(tp: TopicPartition) -> Fields:
@@ -79,7 +81,13 @@ class Offsets:
 
             return of_version
 
-        return self._leaders.ask(LIST_OFFSETS, wanted, body, _listed)
+        def listed(tp: TopicPartition, row: Body) -> ListedOffset:
+            found = _listed(row)
+            if found.offset is None and wanted[tp] in (EARLIEST, LATEST):
+                raise error_for(OffsetNotAvailable.CODE, f"ListOffsets {tp}: an answer without an error and an offset")
+            return found
+
+        return self._leaders.ask(LIST_OFFSETS, wanted, body, listed)
 
     def epoch_ends(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
         """Where leader epochs end (KIP-320).
@@ -96,7 +104,7 @@ class Offsets:
             topics = [{"topic": topic["name"], "partitions": topic["partitions"]} for topic in by_topic(led, row)]
             return {"replica_id": -1, "topics": topics}
 
-        return self._leaders.ask(OFFSET_FOR_LEADER_EPOCH, wanted, body, _epoch_end)
+        return self._leaders.ask(OFFSET_FOR_LEADER_EPOCH, wanted, body, lambda _, row: _epoch_end(row))
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Delete records below an offset (-1: the high watermark); the new log start offset of each partition."""
@@ -105,7 +113,7 @@ class Offsets:
             rows = by_topic(led, lambda tp: {"partition_index": tp.partition, "offset": before[tp]})
             return {"topics": rows, "timeout_ms": int(left_ms)}
 
-        return self._leaders.ask(DELETE_RECORDS, before, body, lambda row: int(row["low_watermark"]))
+        return self._leaders.ask(DELETE_RECORDS, before, body, lambda _, row: int(row["low_watermark"]))
 
 
 def _listed(row: Body) -> ListedOffset:

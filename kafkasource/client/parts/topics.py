@@ -86,20 +86,33 @@ class Topics:
                 raise error
         return {name: None if name in errors else self._metadata.topic(name) for name in names}
 
-    def list(self, *, asked: Counter[int] | None = None) -> Sequence[TopicMetadata]:
+    def list(
+        self, *, asked: Counter[int] | None = None, wanted: Callable[[str], bool] | None = None
+    ) -> Sequence[TopicMetadata]:
         """Ask the cluster now for all topics that the ACLs let us see, internal ones (flagged) included.
 
-        Leaves out those for which a broker reports an error, and warns of them, as Java's clients do. `asked`: see
-        `describe`.
+        A topic for which a broker reports an error is not gone: it comes as it was known before. One that was not known
+        is left out with a warning, as in Java's clients; but of a name that is `wanted` the error is retried, or
+        raised. `asked`: see `describe`.
         """
 
         def attempt(left_ms: float) -> Sequence[TopicMetadata]:
             pending = self._caller.ask_metadata(None, left_ms)
             self._caller.asked_in_vain(pending.node_id)  # if it is asked again
             body = pending.result()
-            _warn_of_left_out({topic["name"]: topic["error_code"] for topic in body["topics"] if topic["error_code"]})
-            found = [self._metadata.topic(topic["name"]) for topic in body["topics"] if not topic["error_code"]]
-            return [topic for topic in found if topic is not None]
+            unknown = {}
+            found = []
+            for row in body["topics"]:
+                topic = self._metadata.topic(row["name"])
+                if topic is not None:
+                    found.append(topic)
+                elif row["error_code"] not in (0, UnknownTopicOrPartition.CODE, UnknownTopicId.CODE):
+                    unknown[row["name"]] = row["error_code"]
+                    if wanted is not None and not row.get("is_internal") and wanted(row["name"]):
+                        error = error_for(row["error_code"], f"topic {row['name']!r} in the list of all topics")
+                        raise self._caller.refusal(METADATA, error)
+            _warn_of_left_out(unknown)
+            return found
 
         return self._caller.retrying("metadata of all topics", attempt, asked=asked)
 
@@ -322,14 +335,11 @@ class Topics:
 
 
 def _warn_of_left_out(codes: Mapping[str, int]) -> None:
-    """Of the topics with an error code. One that has just been deleted is no loss."""
-    errors = {name: error_for(code) for name, code in codes.items()}
-    names = sorted(
-        name for name, error in errors.items() if not isinstance(error, (UnknownTopicOrPartition, UnknownTopicId))
-    )
-    if names:
-        reasons = ", ".join(sorted({errors[name].name for name in names}))
-        log.warning("topics left out of the list, as a broker reports an error for them (%s): %s", reasons, few(names))
+    """Warn of the topics with these error codes."""
+    if codes:
+        reasons = ", ".join(sorted({error_for(code).name for code in codes.values()}))
+        names = few(sorted(codes))
+        log.warning("topics left out of the list, as a broker reports an error for them (%s): %s", reasons, names)
 
 
 def _setting(row: Fields) -> Setting:

@@ -327,7 +327,7 @@ class Transactions:
             topics = indexes_by_topic(led).items()
             return {"topics": [{"name": name, "partition_indexes": indexes} for name, indexes in topics]}
 
-        def active(row: Body) -> Sequence[ActiveProducer]:
+        def active(_tp: TopicPartition, row: Body) -> Sequence[ActiveProducer]:
             return [_active(each) for each in row["active_producers"]]
 
         return self._leaders.ask(DESCRIBE_PRODUCERS, [*partitions], body, active)

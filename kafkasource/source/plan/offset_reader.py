@@ -180,7 +180,7 @@ class OffsetReader:
         if isinstance(subscription, SubscribePattern):
             return {
                 tp
-                for topic in self._asking(lambda: self._cluster.topics.list(asked=asked))
+                for topic in self._asking(lambda: self._cluster.topics.list(asked=asked, wanted=subscription.matches))
                 if not topic.internal and subscription.matches(topic.name)
                 for tp in topic.topic_partitions
             }

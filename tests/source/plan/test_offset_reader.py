@@ -269,6 +269,33 @@ def test_a_driver_that_knows_the_old_topic_lists_the_ends_of_the_one_made_again_
     assert net.now - begun < 2
 
 
+def with_an_error(kafka, name):
+    """From now on each list of all topics has LEADER_NOT_AVAILABLE at this one."""
+    row_of = kafka._topic_row
+    kafka._topic_row = lambda asked: row_of(asked) | ({"error_code": 5, "partitions": []} if asked == name else {})
+
+
+def test_a_topic_that_has_an_error_in_the_list_of_all_topics_is_not_taken_for_deleted():
+    kafka, sleep = FakeKafka(nodes=3, topics={"t": 1, "u": 1}), Sleeps()
+    asked = reader(FakeNet(kafka).cluster(), sleep, subscribePattern="[tu]")
+    read = asked.latest(asked.assigned()).listed
+    with_an_error(kafka, "u")
+    assert asked.assigned(read) == {T0, TP("u", 0)}
+    assert not sleep
+
+
+@pytest.mark.parametrize("pattern", ["[tu]", "t"])
+def test_a_query_by_pattern_does_not_begin_without_a_topic_that_has_an_error(pattern):
+    kafka = FakeKafka(nodes=3, topics={"t": 1, "u": 1})
+    with_an_error(kafka, "u")
+    asked = reader(FakeNet(kafka).cluster(), subscribePattern=pattern)
+    if pattern == "t":
+        assert asked.assigned() == {T0}
+        return
+    with pytest.raises(DeadlineExceeded, match=r"topic 'u' in the list of all topics: LEADER_NOT_AVAILABLE"):
+        asked.assigned()
+
+
 def test_an_id_that_one_broker_alone_tells_is_not_believed():
     kafka, cluster, sleep = near_the_first_of_three()
     kafka.old_news[1] = before_it_was_made_again
