@@ -8,6 +8,7 @@ import os
 import random
 import struct
 from decimal import Decimal
+from fractions import Fraction
 from uuid import UUID
 
 import lying_json
@@ -234,6 +235,34 @@ def test_doubles_are_those_of_python_and_floats_those_of_the_c_library():
         struct_kind = pa.struct([("a", kind)])
         (piece,) = JsonDecoder(struct_kind).batches(pa.array(column, pa.binary()), MANY_BYTES)
         assert plain(piece.array) == [_or_none(struct_kind, each) for each in column]
+
+
+@pytest.mark.parametrize(("kind", "code", "bits"), [(pa.float32(), "fi", 32), (pa.float64(), "dq", 64)])
+def test_a_number_beside_the_middle_of_two_floating_point_numbers_is_the_nearer_one(kind, code, bits):
+    """And in the middle the even one: IEEE 754. By Fractions, however many digits the number has."""
+    rng, texts, nearest = random.Random(bits), [], []
+    for _ in range(500):
+        low = rng.randrange(1, (255 << 23) - 1 if bits == 32 else (2047 << 52) - 1)
+        below, above = (struct.unpack(f"={code[0]}", struct.pack(f"={code[1]}", each))[0] for each in (low, low + 1))
+        if math.isinf(above):
+            continue
+        middle = (Fraction(below) + Fraction(above)) / 2
+        digits = middle.denominator.bit_length() + 3  # a denominator of 2**n has n decimals
+        scaled = middle.numerator * 10**digits // middle.denominator
+        even = below if low % 2 == 0 else above
+        for sign, number, value in (
+            (1, scaled - 1, below),
+            (1, scaled, even),
+            (-1, scaled, even),
+            (1, scaled + 1, above),
+        ):
+            text = f"{number:0{digits + 1}d}"
+            texts.append(f"{'-' if sign < 0 else ''}{text[:-digits]}.{text[-digits:]}")
+            nearest.append(sign * value)
+    (piece,) = JsonDecoder(pa.struct([("a", kind)])).batches(
+        pa.array([b'{"a":%s}' % each.encode() for each in texts], pa.binary()), MANY_BYTES
+    )
+    assert [row["a"] for row in piece.array.to_pylist()] == nearest
 
 
 def _or_none(kind, record):

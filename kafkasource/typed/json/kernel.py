@@ -142,7 +142,7 @@ def bits_of(text: bytes, wide: bool) -> int:
     other = found + (1 if abs(double) > size else -1)
     middle = _LARGEST_FLOAT_ROUNDED if size == float("inf") else (size + abs(_single(other))) / 2
     if middle == abs(double):
-        exact, half = abs(Decimal(text.decode())), Decimal(middle)
+        exact, half = Decimal(text.decode()).copy_abs(), Decimal(middle)  # abs() would round to 28 digits
         if exact != half:
             return max(found, other) if exact > half else min(found, other)
     return found
