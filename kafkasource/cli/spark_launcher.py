@@ -50,37 +50,40 @@ def launch(settings: SparkConf) -> JavaGateway:
     return gateway
 
 
-# Of a Python worker that Spark has let go while it was idle: it flushes to a connection that the JVM has closed.
-_LET_GO = (
-    rb"PySpark daemon failed to flush the output to the worker process:",
-    rb"Traceback \(most recent call last\):",
-    rb'  File ".*daemon\.py", line \d+, in worker',
-    rb"    outfile\.flush\(\)",
-    rb"(BrokenPipeError|ConnectionResetError): .*",
-    rb"",
-)
-_CARETS = rb" +[~^]+"  # of Python 3.13, beneath a line of code
+# A Python worker writes such a traceback when it flushes to a connection that the JVM has closed: the worker was idle,
+# or its query has ended. Depending on a setting of Spark's, pyspark puts a line before it and an empty line behind it.
+_FAILED_TO_FLUSH = b"PySpark daemon failed to flush the output to the worker process:"
+_TRACEBACK = b"Traceback (most recent call last):"
+_IN_DAEMON = rb'  File ".*daemon\.py", line \d+, in (worker|manager)'
+_CONNECTION_CLOSED = rb"(BrokenPipeError|ConnectionResetError): .*"
 
 
 def worth_showing(lines: Iterable[bytes]) -> Iterator[bytes]:
     """The lines of the JVM's stderr that are worth a user's time."""
-    held: list[bytes] = []  # the beginning of what may be _LET_GO
-    at = 0  # how much of _LET_GO has come
+    held: list[bytes] = []  # the beginning of what may be a traceback as above
+    left_out = False  # the line before was the end of one
     for line in lines:
         bare = line.rstrip(b"\r\n")
-        if at and re.fullmatch(_CARETS, bare):
+        if held and _continues(held[-1], bare):
             held.append(line)
             continue
-        if at and not re.fullmatch(_LET_GO[at], bare):
-            yield from held
-            held, at = [], 0
-        if re.fullmatch(_LET_GO[at], bare):
-            at += 1
-            held = [*held, line] if at < len(_LET_GO) - 1 else []  # from its error on nothing is given back
-            at %= len(_LET_GO)
-        elif says_something(line):
+        if held and held[-1].startswith(b" ") and re.fullmatch(_CONNECTION_CLOSED, bare):
+            held, left_out = [], True
+            continue
+        yield from held
+        held = [line] if bare in (_FAILED_TO_FLUSH, _TRACEBACK) else []
+        if not held and says_something(line) and (bare or not left_out):
             yield line
-    yield from held
+        left_out = False
+    # The JVM has ended, and its worker in the middle of a traceback: nothing in `held` says why.
+
+
+def _continues(before: bytes, bare: bytes) -> bool:
+    """Whether a line may belong to such a traceback, behind the line before."""
+    if bare == _TRACEBACK:
+        return before.startswith(_FAILED_TO_FLUSH)
+    code = bare.startswith(b"    ") and before.startswith(b" ")  # or the marks beneath it
+    return code or re.fullmatch(_IN_DAEMON, bare) is not None
 
 
 def says_something(line: bytes) -> bool:
