@@ -446,6 +446,10 @@ class NotController(BrokerError):
     CODE = 41
 
 
+class PolicyViolation(BrokerError):
+    CODE = 44
+
+
 class OutOfOrderSequenceNumber(BrokerError):
     CODE = 45
 

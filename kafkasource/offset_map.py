@@ -2,6 +2,7 @@
 
     key    {"topic": "orders", "partition": 3}                                topic and partition of the source
     value  {"target": "east.orders", "spans": [[0, 1500, 0, 1500, 0], ...]}   the target's topic; the partition is equal
+           "left_out": [1500, 1700]   offsets of the source that were left out while the target refused the topic
 
 A span is an `OffsetSpan`: the source's first and next offset, the target's first and next offset, and the shift. Where
 a mirror is the only writer of its target and reads a log without holes, one span is enough for ever. Transaction
@@ -16,12 +17,15 @@ The sink writes the topic after each micro-batch (`sink.clusters.offset_map`); `
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass, fields
 
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import KafkaSourceError
 from kafkasource.sink.clusters.offset_spans import Mapped, OffsetMap, OffsetSpan, extended
 from kafkasource.types import TopicPartition
+
+log = logging.getLogger("kafkasource.sink")
 
 
 @dataclass(frozen=True)
@@ -52,13 +56,31 @@ def translate(offset_map: OffsetMap, tp: TopicPartition, offset: int) -> Transla
     return Translated(target, span.lowest(offset), exact, max(0, offset - last.source_next))
 
 
+def added(known: Mapped | None, tp: TopicPartition, new: Mapped, target: str) -> Mapped:
+    """The map of a partition with what a micro-batch adds. Once the target stores records of a topic again that it had
+    refused, this warns of those that were left out."""
+    found = extended(known, new)
+    if not new.spans or found.left_out is None:
+        return found
+    log.warning(
+        "topic %s at %s takes records again. Records of %s from offset %d to %d were left out while it was refused, "
+        "and the mirror does not copy them any more. To have them there too, delete topic %s there, and copy %s by a "
+        "mirror with a checkpoint of its own",
+        *(found.target_topic, target, tp, found.left_out[0], found.left_out[1] - 1, found.target_topic, tp.topic),
+    )
+    return found._replace(left_out=None)
+
+
 # The topic's records.
 
 
 def encoded(tp: TopicPartition, known: Mapped) -> tuple[str, str]:
     """Key and value of a record."""
     key = json.dumps({"topic": tp.topic, "partition": tp.partition})
-    return key, json.dumps({"target": known.target_topic, "spans": known.spans}, separators=(",", ":"))
+    value: dict[str, object] = {"target": known.target_topic, "spans": known.spans}
+    if known.left_out is not None:
+        value["left_out"] = known.left_out
+    return key, json.dumps(value, separators=(",", ":"))
 
 
 def decoded(key: bytes | None, value: bytes | None) -> tuple[TopicPartition, Mapped | None]:
@@ -69,7 +91,11 @@ def decoded(key: bytes | None, value: bytes | None) -> tuple[TopicPartition, Map
         if value is None:
             return tp, None
         parsed = json.loads(value)
-        return tp, Mapped(str(parsed["target"]), tuple(_span(row) for row in parsed["spans"]))
+        left_out = None
+        if parsed.get("left_out") is not None:
+            first, last = parsed["left_out"]
+            left_out = int(first), int(last)
+        return tp, Mapped(str(parsed["target"]), tuple(_span(row) for row in parsed["spans"]), left_out)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise KafkaSourceError(f"cannot read a record of the offset map: key {key!r:.100}") from None
 
@@ -126,7 +152,8 @@ class OffsetMapTopic:
         from kafkasource.writer import Writer
 
         known = self.read()
-        changed = {tp: extended(known.get(tp), new) for tp, new in mapped.items()}
+        servers = self._options["kafka.bootstrap.servers"]
+        changed = {tp: added(known.get(tp), tp, new, servers) for tp, new in mapped.items()}
         rows = [encoded(tp, each) for tp, each in changed.items()]
         writing = {**self._options, "topic": self._topic, "kafka.linger.ms": "0"}
         with Writer(writing, client=self._config) as writer:

@@ -159,6 +159,8 @@ def _told(tp: TopicPartition, one: Translated | None, offset_map: OffsetMap) -> 
         known = offset_map.get(tp)
         if known is None:
             return None, None, "not mirrored"
+        if not known.spans:
+            return known.target_topic, None, "left out, as the target refuses the topic"
         return known.target_topic, None, f"before the map, which begins at {known.spans[0].source_first}"
     if one.behind:
         return one.target.topic, one.offset, f"the mirror is {one.behind} offsets behind it"

@@ -11,7 +11,7 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,7 @@ from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.mirror.carried_settings import CarriedSettings
 from kafkasource.mirror.checkpoint_lock import CheckpointLocks
 from kafkasource.mirror.cluster_ids import cluster_ids
-from kafkasource.mirror.plan import Plan, Route, routes
+from kafkasource.mirror.plan import Plan, Route, routes, with_refused
 from kafkasource.mirror.topics import TopicKeeper
 from kafkasource.sink.clusters import targets
 
@@ -153,7 +153,7 @@ def start(plan: Plan, spark: SparkSession, *, once: bool = False, end: threading
             keeper.start()
             if end is not None and end.is_set():
                 break
-            mirror.queries.append(_query(plan, route, spark, once, mirror.folder / route.name))
+            mirror.queries.append(_query(plan, route, spark, once, mirror.folder / route.name, keeper.refused()))
     except BaseException:
         mirror.stop()
         raise
@@ -191,13 +191,20 @@ def _keeper(plan: Plan, route: Route, in_circles: CarriedSettings | None = None)
     )
 
 
-def _query(plan: Plan, route: Route, spark: SparkSession, once: bool, stop_file: Path) -> StreamingQuery:
+def _query(
+    plan: Plan,
+    route: Route,
+    spark: SparkSession,
+    once: bool,
+    stop_file: Path,
+    refused: Mapping[str, Iterable[str]],
+) -> StreamingQuery:
     reader = spark.readStream.format("pykafka").option("trigger", "availableNow" if once else "processingTime")
     rows = reader.options(**_texts(route.read), stopFile=str(stop_file)).load()
     writer: DataStreamWriter = (
         rows.writeStream.format("pykafka")
         .queryName(route.name)
-        .options(**_texts(route.write))
+        .options(**_texts(with_refused(route.write, refused)))
         .option("checkpointLocation", route.checkpoint)
     )
     if once:

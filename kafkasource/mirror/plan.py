@@ -31,7 +31,7 @@ MOST_OFFSETS, MOST_BYTES = 2_000_000, "512m"
 # Options that the mirror sets itself.
 _OURS = (
     *("subscribe", "subscribePattern", "assign", "includeHeaders", "columns", "packRecords", "addHeaders", "stopFile"),
-    *("clusters", "topic", "createTopic", "onlyTopics", "unlessOrigin", "offsetMap"),
+    *("clusters", "topic", "createTopic", "onlyTopics", "unlessOrigin", "offsetMap", "refusedTopics"),
 )
 _PREFIX = "transactionalIdPrefix"
 
@@ -263,6 +263,7 @@ def _writing(
             **flow.options,
             "topic": flow.template,
             "onlyTopics": patterns[flow.target],
+            "refusedTopics": "[]",
         }
         unless = plan.unless_from(flow)
         if unless:
@@ -275,6 +276,14 @@ def _writing(
     if _PREFIX in shared:  # else the queries of two sources would fence each other at a target that both write to
         shared[_PREFIX] += f".{source}"
     return {**once, **shared, "clusters": json.dumps(clusters)}
+
+
+def with_refused(write: Mapping[str, str], refused: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    """The options of a write, with the topics that each target is known to refuse."""
+    clusters = json.loads(write["clusters"])
+    for target, topics in refused.items():
+        clusters[target]["refusedTopics"] = json.dumps(list(topics))
+    return {**write, "clusters": json.dumps(clusters)}
 
 
 def _of_role(given: Mapping[str, str], role: str) -> dict[str, str]:

@@ -6,6 +6,8 @@ thread looks more often than that.
 
 One thread looks at the source, and hands its findings to a thread for each target: a target that does not answer holds
 up no other. A topic that a target refuses holds up no other topic there, and the mirror tries it again at each look.
+The sink leaves its records out meanwhile (`refusedTopics`). It waits for a topic that cannot be made for another
+reason.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ from kafkasource.errors import (
     BootstrapFailed,
     BrokerError,
     DeadlineExceeded,
+    InvalidTopic,
     KafkaSourceError,
+    PolicyViolation,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
     UnsupportedApiVersion,
@@ -67,6 +71,8 @@ class Change:
     topic: str
     settings: Mapping[str, str | None]  # None: back to the brokers' default
 
+
+_REFUSALS = (AuthorizationFailed, InvalidTopic, PolicyViolation)  # others may pass: a broker is down, for example
 
 Step = Create | Grow | Change
 
@@ -148,6 +154,7 @@ class _Kept:
         self._comes_back = comes_back
         self._in_circles = in_circles or CarriedSettings()
         self._willing = WillingTopics(str(flow), flow.target, target)
+        self.refused: set[str] = set()  # topics there that the target does not let us make
         self._said: dict[str, str] = {}  # topic -> the target's error, which the log has already
         self._unseen: set[str] = set()  # topics whose settings the target does not show, which the log has already
 
@@ -206,6 +213,7 @@ class _Kept:
     ) -> dict[str, KafkaSourceError]:
         """The topics that the target refuses, with its errors. Raises if two in a row get no answer."""
         failing: dict[str, KafkaSourceError] = {}
+        refused = set()
         unanswered = False
         for step in todo:
             log.info("flow %s: %s", self.flow, step)
@@ -220,9 +228,16 @@ class _Kept:
                     raise
                 unanswered = isinstance(error, DeadlineExceeded)
                 failing[step.topic] = error
+                for_good = isinstance(step, Create) and isinstance(error, _REFUSALS)
+                if for_good:
+                    refused.add(step.topic)
                 if self._said.get(step.topic) != str(error):
-                    log.warning("flow %s: topic %s at %s: %s", self.flow, step.topic, self.flow.target, error)
+                    meanwhile = " Its records are left out until the target takes it." if for_good else ""
+                    log.warning(
+                        "flow %s: topic %s at %s: %s%s", self.flow, step.topic, self.flow.target, error, meanwhile
+                    )
         self._said = {topic: str(error) for topic, error in failing.items()}
+        self.refused = refused
         return failing
 
     def _name(self, topic: str) -> str:
@@ -277,6 +292,10 @@ class TopicKeeper:
         self.look(first=True)
         self._thread = threading.Thread(target=self._run, name=f"{self._route.name}-topics", daemon=True)
         self._thread.start()
+
+    def refused(self) -> dict[str, list[str]]:
+        """The topics that each target refused at the last look, by target. Any thread."""
+        return {kept.flow.target: sorted(kept.refused) for kept in self._kept}
 
     def close(self) -> None:
         self._end.set()

@@ -774,6 +774,16 @@ OPTIONS: tuple[Option, ...] = (
         only=(_CLUSTERS,),
     ),
     Option(
+        "refusedTopics",
+        JSON,
+        None,
+        SINK,
+        "Mirrors set it: a list of topics that the cluster does not let the mirror create. The sink does not wait for "
+        "them, nor for topics whose names are not legal there. It leaves their rows out, counts them as discarded and "
+        "notes their offsets in the `offsetMap`.",
+        only=(_CLUSTERS,),
+    ),
+    Option(
         "offsetMap",
         STRING,
         None,

@@ -225,7 +225,7 @@ class _Writer:
         for name in names:
             target = self._targets[name]
             mapped = mapped_together(report.mapped for report in _reports(messages, name))
-            known = {tp: each for tp, each in mapped.items() if each.spans}
+            known = {tp: each for tp, each in mapped.items() if each.spans or each.left_out}
             if target.offset_map is not None and known:
                 assert self._open_map is not None
                 maps[name] = offset_map.record(self._open_map, target.config.client, target.offset_map, known)

@@ -12,8 +12,10 @@ from kafkasource.cli import main
 from kafkasource.client import ClientConfig, Cluster, TopicPartition
 from kafkasource.errors import OptionError
 from kafkasource.mirror import job, toml_file
+from kafkasource.offset_map import OffsetMapTopic
 from kafkasource.reader import Reader
 from kafkasource.records.arrow.columns import HEADERS_TYPE
+from kafkasource.sink.clusters.offset_spans import Mapped
 from kafkasource.types import OffsetRange
 from kafkasource.writer import Writer
 
@@ -134,6 +136,24 @@ def test_topics_by_pattern_reach_two_targets_and_offsets_are_translated_to_the_s
             where = OffsetRange(TopicPartition(f"A.{orders}", tp.partition), at, at + 1)
             (there_row,) = [row for batch in reader.read([where]) for row in batch.to_pylist()]
         assert (there_row["key"], there_row["value"]) == (here["key"], here["value"])
+
+
+def test_a_topic_that_a_target_refuses_is_left_out_and_noted_and_the_others_are_copied(
+    spark, brokers, prefix, tmp_path
+):
+    """Its name has 250 characters there. The flow is under `block`."""
+    long = f"{prefix}-{'l' * 248}"[:248]
+    for topic in (long, f"{prefix}-orders"):
+        with admin(brokers["B"]) as cluster:
+            cluster.topics.create([topic])
+    flow = f'[[flows]]\nfrom = "B"\nto = "C"\ntopics = "{prefix}-.*"\ntopic = "b.${{topic}}"'
+    for number in range(2):
+        for topic in (long, f"{prefix}-orders"):
+            write(brokers["B"], topic, [f"{number}-{each}" for each in range(10)])
+        mirror_all(spark, plan({name: brokers[name] for name in "BC"}, tmp_path, flow))
+    assert places(records(brokers["C"], f"b.{prefix}-orders")) == places(records(brokers["B"], f"{prefix}-orders"))
+    with OffsetMapTopic(ClientConfig.of(brokers["C"]), "mirror-offsets.B.internal") as offset_map:
+        assert offset_map.read()[TopicPartition(long, 0)] == Mapped(f"b.{long}", (), (0, 20))
 
 
 def test_a_second_mirror_on_the_checkpoint_is_refused_and_the_first_one_goes_on(spark, brokers, prefix, tmp_path):

@@ -19,8 +19,9 @@ from kafkasource.errors import (
 )
 from kafkasource.mirror.carried_settings import CarriedSettings
 from kafkasource.mirror.flow import Flow
-from kafkasource.mirror.plan import Plan, routes
+from kafkasource.mirror.plan import Plan, routes, with_refused
 from kafkasource.mirror.topics import Change, Create, Grow, Known, TopicKeeper, steps
+from kafkasource.sink.clusters import targets
 
 FLOW = Flow("A", "B", topic="${source}.${topic}")
 
@@ -487,6 +488,24 @@ def test_a_topic_that_a_target_refuses_holds_up_no_other_and_is_made_once_it_may
     b.fault_of.clear()
     one.look()
     assert b.configs["bad"] == {"retention.ms": "5"}
+
+
+@pytest.mark.parametrize("code", [17, 29, 44])  # INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED, POLICY_VIOLATION
+def test_the_queries_hear_of_topics_that_a_target_refuses_for_good_and_of_no_others(code):
+    """Others may be created at one of the next looks: the tasks wait for these, and lose nothing."""
+    a, b, c = FakeCluster({"bad": 1, "good": 1, "late": 1}), FakeCluster(), FakeCluster()
+    b.fault_of["B.bad"] = error_for(code, "CreateTopics 'B.bad'")
+    b.fault_of["B.late"] = error_for(38, "CreateTopics 'B.late'")  # INVALID_REPLICATION_FACTOR: a broker is down
+    flows = (Flow("A", "B", topic="B.${topic}"), Flow("A", "C"))
+    one = keeper(flows, {"A": a, "B": b, "C": c})
+    one.look(first=True)
+    assert one.refused() == {"B": ["B.bad"], "C": []}
+    (route,) = routes(Plan({name: {"kafka.bootstrap.servers": f"{name}:1"} for name in "ABC"}, flows, "/ck"))
+    by_name = targets.parse(with_refused(route.write, one.refused())).by_name
+    assert {name: target.refused for name, target in by_name.items()} == {"B": {"B.bad"}, "C": set()}
+    b.fault_of.clear()
+    one.look()
+    assert one.refused() == {"B": [], "C": []}
 
 
 def test_a_target_that_refuses_every_topic_ends_the_start():

@@ -15,13 +15,19 @@ import pyarrow.compute as pc
 from kafkasource import memory, metrics
 from kafkasource.arrow_scalars import scalar
 from kafkasource.client.metadata import TopicMetadata
-from kafkasource.errors import AuthorizationFailed, BootstrapFailed, DeadlineExceeded, InvalidTopic, KafkaSourceError
+from kafkasource.errors import (
+    AuthorizationFailed,
+    BootstrapFailed,
+    DeadlineExceeded,
+    InvalidTopic,
+    KafkaSourceError,
+)
 from kafkasource.records.builder import RecordColumns
 from kafkasource.sink.clusters.deliveries import ClusterDelivery, Dropped, Ledger
 from kafkasource.sink.clusters.offset_spans import HandedOver, Mapped, gathered
 from kafkasource.sink.clusters.placement import Placement
 from kafkasource.sink.clusters.producers import ClusterProducers
-from kafkasource.sink.clusters.routing import Placed
+from kafkasource.sink.clusters.routing import Placed, by_partition
 from kafkasource.sink.clusters.slow_cluster import Queue, Step, excess, step
 from kafkasource.sink.clusters.targets import ClusterTarget
 from kafkasource.sink.columns import Rows
@@ -45,6 +51,10 @@ class SlowCluster(KafkaSourceError):
     """A cluster with onSlowCluster=fail does not take records as fast as the others."""
 
 
+class _NotThere(DeadlineExceeded):
+    """Brokers answer, and say until the end of the wait that they have no such topic."""
+
+
 @dataclass
 class _Sending:
     """One cluster in one task."""
@@ -54,7 +64,8 @@ class _Sending:
     deliveries: dict[int, ClusterDelivery] = field(default_factory=dict)  # by the producer's number
     ledger: Ledger = field(default_factory=Ledger)
     taken_topics: dict[str, bool] = field(default_factory=dict)  # seen so far: does the cluster get them?
-    handed_over: dict[int, HandedOver] = field(default_factory=dict)  # likewise, with `offsetMap`
+    handed_over: dict[int, HandedOver] = field(default_factory=dict)  # by the producer's number, with `offsetMap`
+    left_out: HandedOver = field(default_factory=HandedOver)  # likewise: rows whose topic the cluster refuses
 
     def takes(self, topic: str) -> bool:
         taken = self.taken_topics.get(topic)
@@ -79,9 +90,8 @@ class _Sending:
 
     def mapped(self) -> dict[TopicPartition, Mapped]:
         """The offsets that the rows got, by the offsets where they were read."""
-        return gathered(
-            handed.spans(self.deliveries[number].stored_at or {}) for number, handed in self.handed_over.items()
-        )
+        parts = [handed.spans(self.deliveries[number].stored_at or {}) for number, handed in self.handed_over.items()]
+        return gathered([*parts, self.left_out.left_out()])
 
 
 class FanOutDelivery:
@@ -193,6 +203,8 @@ class FanOut:
         placed = self._placed(rows, one, delivery)
         one.ledger.hand_over(topic, placed.records if placed else {-1: rows.count}, columns.average_bytes)
         if placed is None:
+            if topic in one.cluster.refusals:
+                _leave_out(rows, topic, one)
             return
         one.cluster.health.handed_over(one.target.config.linger_ms, not one.cluster.queued_bytes)
         if one.target.policy != "block":
@@ -229,15 +241,14 @@ class FanOut:
         return delivery.placement.place(rows, one.target, max(topic.partitions) + 1, available(topic))
 
     def _topic(self, one: _Sending, topic: str, partition: int) -> TopicMetadata | None:
-        """Metadata of the topic. None: the rows must be discarded. What a cluster with `discard` refuses holds up no
-        other."""
+        """Metadata of the topic. None: the rows must be discarded."""
         refusals = one.cluster.refusals
         if refusals.holds(topic):
             return None
         try:
             found = self._await_topic(one, topic, partition)
-        except (AuthorizationFailed, InvalidTopic, DeadlineExceeded) as error:
-            if one.target.policy != "discard":
+        except (AuthorizationFailed, InvalidTopic, _NotThere) as error:
+            if not one.target.may_leave_out(topic, legal=not isinstance(error, InvalidTopic)):
                 raise
             refusals.add(topic, error)
             return None
@@ -256,7 +267,8 @@ class FanOut:
         """
         target, health = one.target, one.cluster.health
         producer = one.cluster.producers[0]
-        most_ms = target.wait_ms if topic in one.cluster.refusals else target.metadata_wait_ms
+        known = topic in one.cluster.refusals or topic in (target.refused or ())
+        most_ms = target.wait_ms if known else target.metadata_wait_ms
         ages = target.max_record_age_ms is not None
         deadline_ms = self._clock_ms() + target.config.delivery_timeout_ms  # not above `maxRecordAge`
         lacks_partition = False  # a broker says so
@@ -284,7 +296,7 @@ class FanOut:
                 metadata = producer.metadata
                 if metadata.version > before and topic in metadata.topic_errors:  # a broker has said so
                     if wait_ms >= most_ms:
-                        raise
+                        raise _NotThere(str(failed)) from None
                     if not health.dead:
                         continue
                 error = failed
@@ -404,6 +416,12 @@ class FanOut:
             one.cluster.health.waited_in_vain()
         for into in one.deliveries.values():
             into.abandon(Dropped("the task has ended"))
+
+
+def _leave_out(rows: Rows, topic: str, one: _Sending) -> None:
+    """Note the offsets of rows for a topic that the cluster refuses."""
+    if one.target.offset_map is not None and rows.offsets is not None and _partitions_given(rows):
+        one.left_out.add(rows.topic, topic, rows.offsets, *by_partition(rows))
 
 
 def _partitions_given(rows: Rows) -> bool:

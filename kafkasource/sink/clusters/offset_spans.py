@@ -138,6 +138,15 @@ class HandedOver:
             found[TopicPartition(self._from[tp], tp.partition)] = Mapped(tp.topic, spans)
         return found
 
+    def left_out(self) -> dict[TopicPartition, Mapped]:
+        """The same, where the target refuses the topic, so that no row is stored."""
+        return {
+            TopicPartition(self._from[tp], tp.partition): Mapped(
+                tp.topic, (), (min(run[0] for run in runs), max(run[1] for run in runs))
+            )
+            for tp, runs in self._runs.items()
+        }
+
 
 class StoredAt:
     """The ranges of offsets where the broker stored a partition's batches. Used under the delivery's lock."""
@@ -169,6 +178,9 @@ class Mapped(NamedTuple):
 
     target_topic: str  # the partition there has the same number
     spans: tuple[OffsetSpan, ...]  # none: where its records lie is not known
+    # Offsets of the source, [first, next), of records that were left out while the target refused the topic. Others
+    # between them may be there.
+    left_out: tuple[int, int] | None = None
 
 
 OffsetMap = Mapping[TopicPartition, Mapped]
@@ -186,9 +198,15 @@ def gathered(parts: Iterable[OffsetMap]) -> dict[TopicPartition, Mapped]:
         tp: Mapped(
             several[0].target_topic,
             tuple(merged(span for one in several for span in one.spans)) if all(one.spans for one in several) else (),
+            _all_left_out(several),
         )
         for tp, several in sorted(found.items())
     }
+
+
+def _all_left_out(several: Iterable[Mapped]) -> tuple[int, int] | None:
+    ranges = [one.left_out for one in several if one.left_out is not None]
+    return (min(first for first, _ in ranges), max(last for _, last in ranges)) if ranges else None
 
 
 def _laid_beside(runs: Iterable[Sequence[int]], ranges: Sequence[tuple[int, int]]) -> Iterable[OffsetSpan]:
@@ -215,6 +233,11 @@ def _laid_beside(runs: Iterable[Sequence[int]], ranges: Sequence[tuple[int, int]
 def extended(before: Mapped | None, new: Mapped) -> Mapped:
     """The map of a partition, extended by a micro-batch. From its first offset on only the micro-batch counts: a batch
     that ran again, or a source topic that was created again, begins below the end of the map."""
+    left_out = _all_left_out([new] if before is None else [before, new])
+    return _extended(before, new)._replace(left_out=left_out)
+
+
+def _extended(before: Mapped | None, new: Mapped) -> Mapped:
     if before is None or before.target_topic != new.target_topic or not new.spans:
         return new if new.spans or before is None else before
     begins = min(span.source_first for span in new.spans)

@@ -96,6 +96,12 @@ class Placer:
         return Placed(order, by_producer)
 
 
+def by_partition(rows: Rows) -> tuple[memoryview, list[Span]]:
+    """The order of rows that all name their partitions, and each partition's part of it."""
+    assert rows.partitions is not None
+    return order_by_partition(int32_values(rows.partitions), pc.max(rows.partitions).as_py() + 1)
+
+
 def producers_of(rows: Rows, producers: int, turn: int) -> Column:
     """The producer of each row: its key's hash, as `murmur2` places keys on partitions; `turn` without a key."""
     if rows.keys is None:

@@ -54,11 +54,18 @@ class ClusterTarget:
     max_record_age_ms: int | None = None
     chosen: Chosen = field(default_factory=Chosen)  # which rows it gets
     offset_map: str | None = None  # the topic there that maps offsets of the source
+    refused: frozenset[str] | None = None  # `refusedTopics`
 
     @property
     def takes_all(self) -> bool:
-        """Whether no rule leaves out rows here. What else may discard rows is refused with exactly once."""
+        """Whether no rule leaves out rows here. Other options that may discard rows are refused with exactly once,
+        except `refusedTopics`. A mirror's targets have that option, and always a rule."""
         return self.chosen == Chosen()
+
+    def may_leave_out(self, topic: str, *, legal: bool) -> bool:
+        """Are rows for a topic that the cluster refuses discarded? Otherwise they fail the task. `legal`: is the
+        topic's name?"""
+        return self.policy == "discard" or (self.refused is not None and (topic in self.refused or not legal))
 
     def topic(self, source: str) -> str:
         """The target's topic for rows of this topic."""
@@ -241,6 +248,7 @@ def _target(name: str, own: Mapping[str, str], parsed: Options, topic: str | Non
         transaction_timeout_ms=parsed["kafka.transaction.timeout.ms"],
         chosen=_chosen(name, parsed),
         offset_map=_offset_map(name, parsed, topic),
+        refused=_refused(name, parsed),
     )
 
 
@@ -261,6 +269,19 @@ def _chosen(name: str, parsed: Options) -> Chosen:
             f"cluster {name!r} of 'clusters': option 'unlessOrigin': expected JSON such as {form}: {error}"
         ) from None
     return Chosen(parsed["onlyTopics"], unless_from)
+
+
+def _refused(name: str, parsed: Options) -> frozenset[str] | None:
+    text = parsed["refusedTopics"]
+    if text is None:
+        return None
+    try:
+        topics = json.loads(text)
+    except ValueError:
+        topics = None
+    if not isinstance(topics, list) or not all(isinstance(each, str) for each in topics):
+        raise OptionError(f"cluster {name!r} of 'clusters': option 'refusedTopics': expected a JSON list of topics")
+    return frozenset(topics)
 
 
 def _offset_map(name: str, parsed: Options, topic: str | None) -> str | None:

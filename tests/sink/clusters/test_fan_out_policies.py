@@ -9,8 +9,9 @@ from fan_out_rig import LEADERS, AnsweringClient, SilentClient, discarded, fan_o
 from sink_fakes import FakeClock, FakeMetadata
 
 from kafkasource import metrics
-from kafkasource.errors import DeadlineExceeded
+from kafkasource.errors import DeadlineExceeded, TopicAuthorizationFailed
 from kafkasource.sink.clusters.fan_out import FanOut, SlowCluster
+from kafkasource.sink.clusters.offset_spans import Mapped
 from kafkasource.sink.clusters.slow_cluster import Refusals
 from kafkasource.sink.columns import InvalidRow, Rows
 from kafkasource.types import Discarded, TopicPartition, Written
@@ -325,9 +326,9 @@ def test_a_producer_that_lingers_gives_way_to_one_that_needs_its_memory():
 class WithoutTheTopic(FakeMetadata):
     """A broker answers each question that it has no topic "t"."""
 
-    def __init__(self):
-        super().__init__({TopicPartition("other", 0): 1})
-        self.topic_errors = {"t": 3}  # UNKNOWN_TOPIC_OR_PARTITION
+    def __init__(self, leaders=None, *names):
+        super().__init__(leaders or {TopicPartition("other", 0): 1})
+        self.topic_errors = dict.fromkeys(names or ["t"], 3)  # UNKNOWN_TOPIC_OR_PARTITION
 
     def request_update(self):
         self.version += 1
@@ -346,9 +347,9 @@ def test_a_topic_that_is_not_there_fails_the_task_unless_the_cluster_may_discard
 
 
 class Refuses(WithoutTheTopic):
-    def __init__(self, code):
-        super().__init__()
-        self.topic_errors = {"t": code}
+    def __init__(self, code, leaders=None):
+        super().__init__(leaders, "t", "refused")
+        self.topic_errors = dict.fromkeys(self.topic_errors, code)
 
 
 class RefusesToWrite(AnsweringClient):
@@ -405,6 +406,53 @@ def test_a_name_that_is_too_long_at_a_cluster_that_may_discard_holds_up_no_other
     with fan_out({"east": AnsweringClient(), "west": AnsweringClient()}, **west) as (to, _):
         delivery = write(to, [rows(10)])
     assert (written(delivery, "east"), discarded(delivery, "west")) == (10, 10)
+
+
+def mirrored(topic, first, count):
+    """Rows of partition 0 as a mirror reads them, from this offset on."""
+    numbers = pa.array(range(first, first + count), pa.int64())
+    return Rows(topic, count, None, pa.array([b"v"] * count), None, pa.array([0] * count, pa.int32()), None, numbers)
+
+
+OF_A_MIRROR = {"west__refusedTopics": '["listed"]', "west__offsetMap": "map", "kafka_max_block_ms": 30}
+BOTH = {TopicPartition(name, 0): 1 for name in ("orders", "refused")}
+
+
+def test_a_mirror_leaves_out_a_topic_whose_name_a_target_refuses_and_notes_its_offsets(caplog):
+    """Under `block`: another topic goes on."""
+    west = AnsweringClient({TopicPartition("orders", 0): 1})
+    west.metadata = Refuses(17, west.metadata.leaders)  # INVALID_TOPIC_EXCEPTION
+    with fan_out({"east": AnsweringClient(BOTH), "west": west}, **OF_A_MIRROR) as (to, _):
+        for first in (0, 10):
+            batches = [mirrored("orders", first, 10), mirrored("refused", first, 5), mirrored("refused", first + 5, 5)]
+            delivery = write(to, batches)
+            assert [written(delivery, name) for name in ("east", "west")] == [20, 10]
+            assert discarded(delivery, "west") == 10
+            mapped = delivery.mapped("west")
+            assert mapped[TopicPartition("orders", 0)].left_out is None
+            assert mapped[TopicPartition("refused", 0)] == Mapped("refused", (), (first, first + 10))
+    assert caplog.text.count("cluster 'west' does not take topic refused") == 1
+
+
+def test_a_right_that_is_missing_at_a_targets_topic_stops_a_mirror_as_nothing_is_lost_so():
+    west = AnsweringClient({TopicPartition("orders", 0): 1})
+    west.metadata = Refuses(29, west.metadata.leaders)
+    for client in (west, RefusesToWrite(29)):
+        with fan_out({"west": client}, **OF_A_MIRROR) as (to, _), pytest.raises(TopicAuthorizationFailed):
+            write(to, [mirrored("refused" if client is west else "t", 0, 1)])
+
+
+def test_a_topic_that_was_refused_when_the_mirror_started_is_left_out_and_one_that_is_late_is_not():
+    """Nobody knows of the second whether it is refused, or is about to be made."""
+    west = AnsweringClient({TopicPartition("orders", 0): 1})
+    west.metadata = WithoutTheTopic(west.metadata.leaders, "listed", "late")
+    clients = {"east": AnsweringClient(dict.fromkeys([TopicPartition("listed", 0), TopicPartition("late", 0)], 1))}
+    with fan_out(clients | {"west": west}, **OF_A_MIRROR, slowClusterWait="5ms") as (to, _):
+        delivery = write(to, [mirrored("listed", 7, 3)])
+        assert (written(delivery, "east"), discarded(delivery, "west")) == (3, 3)
+        assert delivery.mapped("west") == {TopicPartition("listed", 0): Mapped("listed", (), (7, 10))}
+        with pytest.raises(DeadlineExceeded, match="Topic late not present"):
+            write(to, [mirrored("late", 0, 1)])
 
 
 def test_a_topic_that_is_not_there_is_waited_for_once_and_asked_for_again_from_time_to_time():

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_inputs import examples
 
-from kafkasource.offset_map import decoded, encoded, translate
+from kafkasource.offset_map import added, decoded, encoded, translate
 from kafkasource.sink.clusters.offset_spans import HandedOver, Mapped, OffsetSpan, StoredAt, extended, gathered, merged
 from kafkasource.types import TopicPartition
 
@@ -183,3 +183,28 @@ def test_a_record_of_the_map_reads_back_as_it_was(log):
     key, value = encoded(SOURCE, known)
     assert decoded(key.encode(), value.encode()) == (SOURCE, known)
     assert decoded(key.encode(), None) == (SOURCE, None)
+
+
+def test_what_was_left_out_while_a_target_refused_a_topic_is_said_once_when_it_takes_records_again(caplog):
+    """Over restarts of the mirror: the map in the target keeps it."""
+
+    def kept(one):
+        return decoded(*(each.encode() for each in encoded(SOURCE, one)))[1]
+
+    known = kept(added(None, SOURCE, mapped(range(5), [(0, 5)])[SOURCE], "b:1"))
+    for first in (5, 7):
+        parts = [{SOURCE: Mapped(TARGET.topic, (), (first, first + 1))}, {SOURCE: Mapped(TARGET.topic, (), (6, 8))}]
+        known = kept(added(known, SOURCE, gathered(parts)[SOURCE], "b:1"))
+    assert known == Mapped(TARGET.topic, (OffsetSpan(0, 5, 0, 5, 0),), (5, 8))
+    assert caplog.messages == []
+    known = kept(added(known, SOURCE, mapped(range(8, 10), [(5, 2)])[SOURCE], "b:1"))
+    (said,) = caplog.messages
+    assert said.startswith("topic east.orders at b:1 takes records again. Records of orders-0 from offset 5 to 7 were")
+    assert known.left_out is None
+    assert translate({SOURCE: known}, SOURCE, 6).offset == 5  # the next that is there
+    added(known, SOURCE, mapped([10], [(7, 1)])[SOURCE], "b:1")
+    assert len(caplog.messages) == 1
+
+
+def test_no_offset_is_translated_where_all_are_left_out():
+    assert translate({SOURCE: Mapped(TARGET.topic, (), (0, 8))}, SOURCE, 3) is None
