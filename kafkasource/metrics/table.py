@@ -222,7 +222,8 @@ TABLE = (
         "kafkasource_records_discarded_total",
         "counter",
         ("cluster_name", "topic", "partition"),
-        "Records that the sink discarded: the cluster was too slow, or they were too old. Partition -1: unknown.",
+        "Records that the sink discarded: the cluster was too slow, or refused their "
+        "topic, or they were too old. Partition -1: unknown.",
         "sink task",
     ),
     Metric(

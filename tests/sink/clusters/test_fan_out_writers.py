@@ -16,7 +16,7 @@ from transaction_fakes import Crash, FakeContext, FakeTransactionCluster, read_c
 
 from kafkasource.client.cache import Use
 from kafkasource.datasource import KafkaDataSource
-from kafkasource.errors import OptionError, UnsupportedApiVersion
+from kafkasource.errors import OptionError, UnsupportedApiVersion, error_for
 from kafkasource.protocol.apis import INIT_PRODUCER_ID
 from kafkasource.sink import task as task_module
 from kafkasource.sink import writer as writer_module
@@ -193,6 +193,23 @@ def test_each_cluster_shows_a_micro_batch_once_committed_and_its_replay_writes_n
         assert spark.seen("east") in ([], sorted(VALUES))
         spark.writer().commit(messages, 0)
         assert spark.seen("east") == spark.seen("west") == sorted(VALUES)
+    assert [one.written for one in messages[0].clusters.values()] == [{}, {}]
+
+
+def test_a_topic_that_one_cluster_refuses_is_left_out_there_and_the_batch_is_decided_in_all(monkeypatch):
+    """As a mirror writes exactly once: `refusedTopics`. The other cluster gets all, and a replay writes nothing."""
+
+    def refuse(producer, topic, *_):
+        if producer.cluster is spark.clusters["west"]:
+            raise error_for(17, f"topic {topic!r}")  # INVALID_TOPIC_EXCEPTION
+        return producer.metadata.topic(topic)
+
+    monkeypatch.setattr(FakeProducer, "await_topic", refuse)
+    spark = Spark(monkeypatch, **{"clusters.west.refusedTopics": "[]"})
+    for _ in range(2):
+        messages = [spark.task(spark.sent(), 0, *VALUES)]
+        spark.writer().commit(messages, 0)
+        assert (spark.seen("east"), spark.seen("west")) == (sorted(VALUES), [])
     assert [one.written for one in messages[0].clusters.values()] == [{}, {}]
 
 
