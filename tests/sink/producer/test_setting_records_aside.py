@@ -1,10 +1,11 @@
 """Records that a broker refuses one by one leave their batch, and all others are stored once and in order."""
 
 import random
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 from random_inputs import examples
@@ -21,6 +22,7 @@ from kafkasource.errors import (
 from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.records.builder import BatchBuilder, RecordColumns
 from kafkasource.sink.partitioner import Partitioner
+from kafkasource.sink.producer import refused
 from kafkasource.sink.producer.delivery import Delivery, Outlet
 from kafkasource.sink.producer.pool import BufferPoolExhausted
 from kafkasource.sink.producer.producer_id import TaskTransaction
@@ -361,22 +363,23 @@ EXPECTED = (ConnectionLost, InvalidRecord, MessageTooLarge, NotLeaderOrFollower,
 FATES = ["ok"] * 12 + ["not leader", "lost", "gone", "late"]
 
 
-@settings(max_examples=examples(300), deadline=None)
-@given(
-    sizes=st.lists(st.tuples(st.integers(1, 1500), st.integers(0, 5)), min_size=1, max_size=60),
-    fates=st.lists(st.sampled_from(FATES), max_size=40),
-    in_flight=st.integers(1, 5),
-    transaction=st.booleans(),
-    names_records=st.booleans(),
-    wraps=st.booleans(),
-    lenient=st.integers(0, 3),
-)
-def test_whatever_is_refused_or_lost_no_record_is_doubled_or_moved_and_none_is_missing(
-    sizes, fates, in_flight, transaction, names_records, wraps, lenient
-):
-    rig = Rig(buffer_memory_bytes=64 * 4096, max_in_flight=in_flight)
+RUNS = {
+    "sizes": st.lists(st.tuples(st.integers(1, 1500), st.integers(0, 5)), min_size=1, max_size=60),
+    "fates": st.lists(st.sampled_from(FATES), max_size=40),
+    "in_flight": st.integers(1, 5),
+    "transaction": st.booleans(),
+    "names_records": st.booleans(),
+    "wraps": st.booleans(),
+    "lenient": st.integers(0, 3),
+    "largest": st.sampled_from([1000, 10_000]),
+    "most_bytes": st.sampled_from([1200, 1 << 20]),
+}
+
+
+def run(sizes, fates, in_flight, transaction, names_records, wraps, lenient, largest, most_bytes):
+    rig = Rig(buffer_memory_bytes=64 * 4096, max_in_flight=in_flight, max_request_bytes=most_bytes)
     task = Task(rig, transaction=transaction)
-    broker = Broker(1000, names_records=names_records, lenient=lenient)
+    broker = Broker(largest, names_records=names_records, lenient=lenient)
     if wraps and transaction:  # sequences are int31
         start = 2**31 - 1 - random.Random(len(sizes)).randrange(60)
         task.delivery.transaction._next_sequences[T0] = start
@@ -394,3 +397,35 @@ def test_whatever_is_refused_or_lost_no_record_is_doubled_or_moved_and_none_is_m
     else:
         assert sorted([*stored, *task.dead_values]) == sorted(values)
         assert all(value.startswith(b"bad") or len(value) > 800 for value in task.dead_values)
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(**RUNS)
+def test_whatever_is_refused_or_lost_no_record_is_doubled_or_moved_and_none_is_missing(**drawn):
+    run(**drawn)
+
+
+def takes_all(monkeypatch):
+    """One bad record takes the good ones of its batch with it."""
+    right = refused.set_aside
+
+    def planted(answer, *rest):
+        words = dict.fromkeys(range(answer.batch.record_count), b"")
+        return right(replace(answer, refused=words), *rest)
+
+    monkeypatch.setattr(refused, "set_aside", planted)
+
+
+def takes_one(monkeypatch):
+    """Of the bad records of a batch one becomes a dead letter, and the others are forgotten."""
+    right = Delivery.set_aside
+    monkeypatch.setattr(Delivery, "set_aside", lambda self, rows, **more: right(self, rows.take(pa.array([0])), **more))
+
+
+@pytest.mark.parametrize("plant", [takes_all, takes_one])
+def test_the_same_runs_find_a_planted_bug(plant, monkeypatch):
+    plant(monkeypatch)
+    runs = given(**RUNS)(lambda **drawn: run(**drawn))
+    bounds = {"max_examples": 200, "deadline": None, "derandomize": True, "database": None}
+    with pytest.raises(AssertionError):
+        settings(**bounds, phases=[Phase.generate])(runs)()
