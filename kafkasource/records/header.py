@@ -25,3 +25,4 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+DELETE_HORIZON = 0x40  # baseTimestamp is when the log cleaner may remove the batch's tombstones (KIP-534)

@@ -10,11 +10,13 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.record.internal.*;
+import org.apache.kafka.common.utils.ByteBufferOutputStream;
 
 /**
  * Kafka's own record classes, one command a line of standard input, one line of answer each.
  *
  *   write MAGIC CODEC BASE_OFFSET LOG_APPEND_TIME|-1 RECORD...   the batch, or message set v0 or v1, in hex
+ *   cleaned BASE_OFFSET DELETE_HORIZON RECORD...           the batch as the log cleaner writes it, in hex
  *   marker abort|commit OFFSET PRODUCER_ID                 the control batch in hex
  *   read HEX                                               OFFSET,RECORD ... of all batches, after their CRC was checked
  *   types HEX                                              the id of each record's timestampType
@@ -30,6 +32,7 @@ public class KafkaRecords {
             String[] words = lines.nextLine().split(" ");
             System.out.println(switch (words[0]) {
                 case "write" -> write(words);
+                case "cleaned" -> cleaned(words);
                 case "marker" -> marker(words);
                 case "read" -> read(words[1]);
                 case "types" -> types(words[1]);
@@ -46,7 +49,18 @@ public class KafkaRecords {
         MemoryRecordsBuilder builder = MemoryRecords.builder(
             ByteBuffer.allocate(1 << 20), magic, compression(words[2]),
             magic == 0 ? TimestampType.NO_TIMESTAMP_TYPE : type, Long.parseLong(words[3]), appendTime);
-        for (int i = 5; i < words.length; i++) {
+        return written(builder, words, 5);
+    }
+
+    static String cleaned(String[] words) {
+        MemoryRecordsBuilder builder = new MemoryRecordsBuilder(
+            new ByteBufferOutputStream(1 << 20), (byte) 2, Compression.NONE, TimestampType.CREATE_TIME,
+            Long.parseLong(words[1]), -1, -1, (short) -1, -1, false, false, -1, 1 << 20, Long.parseLong(words[2]));
+        return written(builder, words, 3);
+    }
+
+    static String written(MemoryRecordsBuilder builder, String[] words, int first) {
+        for (int i = first; i < words.length; i++) {
             String[] cells = words[i].split(",", -1);
             builder.append(new SimpleRecord(Long.parseLong(cells[0]), bytes(cells[1]), bytes(cells[2]), headers(cells)));
         }

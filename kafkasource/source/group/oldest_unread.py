@@ -2,7 +2,7 @@
 
 The ends of the logs do not show this for a log that has stopped growing. So, at most every ten seconds, the reader
 process fetches a little from where the planned micro-batch ends. It looks only at the header of the first record batch,
-whose first timestamp stands for all its records. It sends one request per leader, in parallel, and no broker waits for
+whose first timestamp stands for all its records; the last one does where the log cleaner has replaced the first. It sends one request per leader, in parallel, and no broker waits for
 records. One thread.
 """
 
@@ -104,7 +104,7 @@ class OldestUnread:
 
 def first_timestamp_ms(records: memoryview | bytes) -> int | None:
     """The timestamp of a fetch's first record batch, or of its first message v1 (a wrapper has the newest of its
-    messages).
+    messages, and so has a batch with a delete horizon).
 
     None: no header came whole, or it is a message v0, or the timestamp is -1.
     """
@@ -112,7 +112,7 @@ def first_timestamp_ms(records: memoryview | bytes) -> int | None:
     if magic == 2 and len(records) >= h.HEADER_BYTES:
         fields = h.HEADER.unpack_from(records)
         attributes, base_timestamp_ms, max_timestamp_ms = fields[5], fields[7], fields[8]
-        found = max_timestamp_ms if attributes & h.LOG_APPEND_TIME else base_timestamp_ms
+        found = max_timestamp_ms if attributes & (h.LOG_APPEND_TIME | h.DELETE_HORIZON) else base_timestamp_ms
     elif magic == 1 and len(records) >= _MESSAGE_TIMESTAMP_POS + _MESSAGE_TIMESTAMP.size:
         (found,) = _MESSAGE_TIMESTAMP.unpack_from(records, _MESSAGE_TIMESTAMP_POS)
     else:

@@ -4,12 +4,14 @@ import struct
 
 import confluent_kafka
 import pytest
+from record_wire import ask_kafka
 from test_record_weights import Clock, Leaders
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import RequestTimeout
 from kafkasource.metrics.lag import lag, oldest_from_progress, oldest_to_text
+from kafkasource.records.batches import decode
 from kafkasource.source.group.oldest_unread import ASK_AFTER_FAILURE_S, ASK_EVERY_S, OldestUnread, first_timestamp_ms
 from kafkasource.types import IsolationLevel
 from kafkasource.types import TopicPartition as TP
@@ -33,6 +35,18 @@ def test_a_batch_says_when_its_first_record_was_written():
     assert first_timestamp_ms(memoryview(batch(1000, 2000))) == 1000
     assert first_timestamp_ms(batch(1000, 2000, attributes=0x08)) == 2000  # LogAppendTime: the broker's, in max
     assert first_timestamp_ms(batch(1000, 2000, attributes=0x28)) == 2000
+
+
+@pytest.mark.peers
+def test_a_batch_that_the_log_cleaner_wrote_says_when_its_records_were_written():
+    """It has a tombstone, so in place of the first timestamp stands when that may go: a day ahead (KIP-534)."""
+    written_ms = 1_700_000_000_000
+    records = [f"{written_ms},6b,-", f"{written_ms + 7},6a,76"]
+    (cleaned,) = ask_kafka([["cleaned", 5, written_ms + 24 * 3600_000, *records]])
+    assert struct.unpack_from(">h", bytes.fromhex(cleaned), 21) == (0x40,)
+    assert first_timestamp_ms(bytes.fromhex(cleaned)) == written_ms + 7
+    (arrow,) = decode(bytes.fromhex(cleaned), topic="t", partition=0, start_offset=5, end_offset=9).batches
+    assert [time.timestamp() for time in arrow["timestamp"].to_pylist()] == [written_ms / 1000, (written_ms + 7) / 1000]
 
 
 def test_a_message_v1_has_a_timestamp_and_one_of_v0_has_none():
