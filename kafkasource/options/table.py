@@ -385,8 +385,8 @@ OPTIONS: tuple[Option, ...] = (
         SOURCE,
         "For streams: the most bytes that a micro-batch reads, approximately, as the brokers store them "
         "(compressed): `64m`. The source fetches small samples at the start of a micro-batch to estimate the size "
-        "of a record. A micro-batch reads at least one record. Partitions whose share is smaller than one record "
-        "take turns.",
+        "of a record; a topic without a sample counts as 1 MiB a record. A micro-batch reads at least one record. "
+        "Partitions whose share is smaller than one record take turns.",
         at_least=1,
         at_most=MAX_INT64,
     ),

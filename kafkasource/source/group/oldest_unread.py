@@ -2,8 +2,8 @@
 
 The ends of the logs do not show this for a log that has stopped growing. So, at most every ten seconds, the reader
 process fetches a little from where the planned micro-batch ends. It looks only at the header of the first record batch,
-whose first timestamp stands for all its records; the last one does where the log cleaner has replaced the first. It sends one request per leader, in parallel, and no broker waits for
-records. One thread.
+whose first timestamp stands for all its records; where the log cleaner has replaced that, the last one does. It sends
+one request per leader, in parallel, and no broker waits for records. One thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from kafkasource import metrics
-from kafkasource.errors import KafkaSourceError
+from kafkasource.errors import BrokerError, KafkaSourceError
 from kafkasource.records import header as h
 from kafkasource.source.plan.record_weights import fetch_samples
 from kafkasource.types import IsolationLevel, TopicPartition
@@ -92,10 +92,12 @@ class OldestUnread:
         for tp, records in fetch_samples(self._cluster, requests, unread, _EACH_BYTES, self._isolation_level):
             answered.add(tp)
             self._asked_s[tp] = self._clock()
-            written_ms = None if records is None else first_timestamp_ms(records)
+            if isinstance(records, BrokerError):
+                continue
+            written_ms = first_timestamp_ms(records)
             if written_ms is not None:
                 self._known[tp, unread[tp]] = written_ms
-            elif records is not None and not len(records):
+            elif not len(records):
                 empty.append(tp)
         if any(tp not in answered for _, asked in requests for tp in asked):
             self._due_s = self._clock() + ASK_AFTER_FAILURE_S

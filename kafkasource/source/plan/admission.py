@@ -20,8 +20,9 @@ from kafkasource.source.plan.offsets import Offsets, PartitionOffsets
 from kafkasource.spark_api import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows, ReadMinRows
 from kafkasource.types import TopicPartition
 
-# (begin, end, the limit in bytes) -> bytes per offset of each partition that holds anything between the two.
-Weigh = Callable[[PartitionOffsets, PartitionOffsets, int], Mapping[TopicPartition, float]]
+# (begin, end, the limit in bytes) -> where records begin, at or behind `begin`, and bytes per offset of each partition
+# that holds anything between the two.
+Weigh = Callable[[PartitionOffsets, PartitionOffsets, int], tuple[PartitionOffsets, Mapping[TopicPartition, float]]]
 
 
 class Admission:
@@ -73,12 +74,12 @@ class Admission:
         if self._most_offsets is None and self._most_bytes is None:
             return latest
         new = latest.keys() - begin.keys()
-        start = {**begin, **earliest_of_new(new)} if new else begin
+        start: PartitionOffsets = {**begin, **earliest_of_new(new)} if new else begin
         end = latest
         if self._most_offsets is not None:
             end = share_offsets(start, end, self._most_offsets)
         if self._most_bytes is not None:
-            weights = weigh(start, end, self._most_bytes)
+            start, weights = weigh(start, end, self._most_bytes)
             end = self._turns.share_bytes(start, end, weights, self._most_bytes)
         return end
 

@@ -8,7 +8,8 @@ however large it is (KIP-74), and takes seconds over a slow line. So what is old
 known, are asked for during one percent of the time at most. A topic of which nothing is known is asked about at once.
 
 The micro-batch may hold heavier records than those at its beginning. A partition of which nothing was seen gets the
-mean of its topic, of all topics, or UNKNOWN_WEIGHT. No failure here fails the query; it is tried again soon.
+mean of its topic. If nothing was seen of the topic either, it gets the mean of all topics until its turn to be asked
+comes, and UNKNOWN_WEIGHT after it was asked in vain. No failure here fails the query; it is tried again soon.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from kafkasource.errors import KafkaSourceError
+from kafkasource.client.parts.offsets import EARLIEST
+from kafkasource.errors import BrokerError, KafkaSourceError, OffsetOutOfRange, error_for
 from kafkasource.protocol.apis import FETCH
 from kafkasource.protocol.schema import Body
 from kafkasource.records import header as h
 from kafkasource.source.fetch.messages import fetch_body, last_version, partition_row
+from kafkasource.source.plan.offsets import Offsets, PartitionOffsets
 from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 
 if TYPE_CHECKING:
@@ -35,7 +38,9 @@ log = logging.getLogger("kafkasource.source")
 
 SAMPLE_BYTES = 1 << 20  # for one micro-batch; a first record batch that is larger comes whole (KIP-74)
 SAMPLE_PARTITIONS = 64  # for one micro-batch; the others have their turn in the next
-UNKNOWN_WEIGHT = 1024.0
+# The most that a record is likely to weigh: brokers take batches of 1 MiB at most (message.max.bytes). The limit
+# protects memory, so unknown records count as heavy.
+UNKNOWN_WEIGHT = float(1 << 20)
 _LEAST_SAMPLE_BYTES, _MOST_SAMPLE_BYTES = 16 << 10, 64 << 10  # for one partition
 _SHARE_OF_LIMIT = 8  # a sample brings at most this part of a micro-batch's limit
 _MOST_ALONE = 8  # requests for one partition each that follow in the same micro-batch
@@ -47,9 +52,8 @@ _MAX_AGE_S = 60
 _FORGOTTEN_AFTER_S = 3_600  # what is not looked at again for so long, as a topic that is gone
 _SELDOM = 100  # times as long as a sample took, until one is taken again for its age alone
 _MAX_AGE_OF_HEAVY_S = 5  # where records that became heavier by that factor would change the packing
-_HEAVIEST = 1 << 20  # a record can hardly weigh more: brokers take batches of 1 MiB at most (message.max.bytes)
 
-Sample = tuple[TopicPartition, "memoryview | bytes | None"]  # None: the broker answered with an error
+Sample = tuple[TopicPartition, "memoryview | bytes | BrokerError"]
 
 
 class RecordWeights:
@@ -70,6 +74,8 @@ class RecordWeights:
         self._failures = 0  # samples since then
         self._topics: set[str] = set()  # of `_weights`
         self._weights: dict[TopicPartition, float] = {}
+        self._in_vain: set[TopicPartition] = set()  # asked, and nothing learned
+        self._holes: dict[TopicPartition, tuple[int, int]] = {}  # [begin, end) without records, by the last sample
         self._answered_at: dict[TopicPartition, float] = {}
 
     def weigh(
@@ -80,12 +86,22 @@ class RecordWeights:
         Asks brokers only if the limit could matter: the known weights do not make [begin, end) light, or nothing is
         known of a topic or a partition, or all known weights are a minute old.
         """
+        begin = self.past_holes(begin)
         sizes = {tp: until - begin[tp] for tp, until in end.items() if until > begin.get(tp, until)}
         weights = self._estimates(sizes)
         max_age_s = _MAX_AGE_S if sizes.keys() <= self._weights.keys() else 0
         if sizes and (self._is_due(sizes, max_age_s) or not _light(sizes, weights, limit_bytes)):
             return self._asked_again(begin, sizes, limit_bytes)
         return weights
+
+    def past_holes(self, begin: PartitionOffsets) -> Offsets:
+        """The same offsets, moved to where the next record is if a sample has shown it: offsets that retention or
+        compaction has emptied weigh nothing."""
+        moved = dict(begin)
+        for tp, (first, end) in self._holes.items():
+            if first <= moved.get(tp, end) < end:
+                moved[tp] = end
+        return moved
 
     def estimate(self, ranges: Sequence[OffsetRange], enough_bytes: int) -> Mapping[TopicPartition, float]:
         """Bytes per offset, for packing. An older estimate is good enough, so most micro-batches ask nothing.
@@ -94,7 +110,7 @@ class RecordWeights:
         first time, after a minute, and after 5 s if heavier records would fill `enough_bytes`.
         """
         sizes = _sizes(ranges)
-        if sum(sizes.values()) * _HEAVIEST < enough_bytes:
+        if sum(sizes.values()) * UNKNOWN_WEIGHT < enough_bytes:
             return {}
         weights = self._estimates(sizes)
         if self._is_due(sizes, _MAX_AGE_S if _light(sizes, weights, enough_bytes) else _MAX_AGE_OF_HEAVY_S):
@@ -137,32 +153,53 @@ class RecordWeights:
         for tp, weight in self._weights.items():
             of_topics.setdefault(tp.topic, []).append(weight)
         means = {topic: fmean(weights) for topic, weights in of_topics.items()}
-        otherwise = fmean(means.values()) if means else UNKNOWN_WEIGHT
-        return {tp: self._weights.get(tp, means.get(tp.topic, otherwise)) for tp in wanted}
+        not_asked = fmean(means.values()) if means else UNKNOWN_WEIGHT
+        unknown = {tp: UNKNOWN_WEIGHT if tp in self._in_vain else not_asked for tp in wanted}
+        return {tp: self._weights.get(tp, means.get(tp.topic, unknown[tp])) for tp in wanted}
 
     def _sample(
         self, begin: Mapping[TopicPartition, int], sizes: Mapping[TopicPartition, int], limit_bytes: int
     ) -> None:
         """Take a sample. Partitions that have waited longest come first in a request, because a record batch that is
         larger than its partition's part of the sample comes only if its partition is the first. Partitions of which
-        nothing is known after that get a request of their own, unless others of their topic show that the limit is far.
+        nothing is known after that are asked again: after an error that passes, once it was looked into; and alone,
+        unless others of their topic show that the limit is far.
         """
         self._sampled_at = self._clock()
         self._forget()
         chosen = sorted(begin, key=lambda tp: (self._answered_at.get(tp, -math.inf), tp))[:SAMPLE_PARTITIONS]
         most = min(SAMPLE_BYTES, limit_bytes // _SHARE_OF_LIMIT) // len(chosen)
         each = max(min(most, _MOST_SAMPLE_BYTES), _LEAST_SAMPLE_BYTES)
+        self._in_vain = (self._in_vain & begin.keys()) | set(chosen)
+        too_large, failed = self._learn(self._by_leader(chosen), begin, begin, each)
+        at = self._after_errors({tp: error for tp, error in failed.items() if tp not in self._weights}, begin)
+        if at:
+            too_large += self._learn(self._by_leader(at), begin, at, each)[0]
+        topics = self._topics if _light(sizes, self._estimates(sizes), limit_bytes) else set()
+        alone = [tp for tp in too_large if tp not in self._weights and tp.topic not in topics][:_MOST_ALONE]
+        if alone:
+            requests = [(leader, [tp]) for leader, led in self._by_leader(alone) for tp in led]
+            self._learn(requests, begin, {**begin, **at}, _LEAST_SAMPLE_BYTES)
+
+    def _by_leader(self, partitions: Iterable[TopicPartition]) -> list[tuple[int, list[TopicPartition]]]:
         by_leader: dict[int, list[TopicPartition]] = {}
-        for tp in chosen:
+        for tp in partitions:
             leader = self._cluster.metadata.leader_id(tp)
             if leader is not None:
                 by_leader.setdefault(leader, []).append(tp)
-        too_large = self._learn(list(by_leader.items()), begin, each)
-        leaders = {tp: leader for leader, led in by_leader.items() for tp in led}
-        topics = self._topics if _light(sizes, self._estimates(sizes), limit_bytes) else set()
-        alone = [(leaders[tp], [tp]) for tp in too_large if tp not in self._weights and tp.topic not in topics]
-        if alone:
-            self._learn(alone[:_MOST_ALONE], begin, _LEAST_SAMPLE_BYTES)
+        return list(by_leader.items())
+
+    def _after_errors(
+        self, failed: Mapping[TopicPartition, BrokerError], begin: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Where to take another sample of these partitions: the leader may have moved, and the log may begin later."""
+        moved = {tp for tp, error in failed.items() if error.refresh_metadata}
+        if moved:
+            self._cluster.topics.describe(sorted({tp.topic for tp in moved}), propagation_ms=0)
+        expired = {tp: EARLIEST for tp, error in failed.items() if isinstance(error, OffsetOutOfRange)}
+        starts = self._cluster.offsets.list(expired) if expired else {}
+        later = {tp: max(begin[tp], found.offset or 0) for tp, found in starts.items()}
+        return {tp: begin[tp] for tp in moved} | later
 
     def _forget(self) -> None:
         """Topics come and go under a pattern."""
@@ -170,26 +207,40 @@ class RecordWeights:
         self._answered_at = {tp: at for tp, at in self._answered_at.items() if at >= before}
         self._weights = {tp: weight for tp, weight in self._weights.items() if tp in self._answered_at}
         self._topics = {tp.topic for tp in self._weights}
+        self._holes = {tp: hole for tp, hole in self._holes.items() if tp in self._answered_at}
 
     def _learn(
-        self, requests: list[tuple[int, list[TopicPartition]]], begin: Mapping[TopicPartition, int], each: int
-    ) -> list[TopicPartition]:
-        """Note what the leaders answer for these partitions. Returns those for which no records came."""
-        empty = []
+        self,
+        requests: list[tuple[int, list[TopicPartition]]],
+        begin: Mapping[TopicPartition, int],
+        at: Mapping[TopicPartition, int],
+        each: int,
+    ) -> tuple[list[TopicPartition], dict[TopicPartition, BrokerError]]:
+        """Note what the leaders answer for these partitions. Returns those for which no records came, and those with an
+        error.
+
+        `begin`: where the micro-batch begins. `at`: where the sample does.
+        """
+        empty, failed = [], {}
         known = all(tp.topic in self._topics for _, partitions in requests for tp in partitions)
         timeout_ms = max(_TIMEOUT_MS, 3_000 * self._took_s) if known else _FIRST_TIMEOUT_MS
-        for tp, records in fetch_samples(self._cluster, requests, begin, each, self._isolation_level, timeout_ms):
-            weight = None if records is None else weight_of(records, begin[tp])
-            if weight is not None:
-                before = self._weights.get(tp, weight)
-                self._weights[tp] = weight if weight >= before else math.sqrt(weight * before)
-                self._topics.add(tp.topic)
-                self._failures = 0
-            elif records is not None:
+        for tp, records in fetch_samples(self._cluster, requests, at, each, self._isolation_level, timeout_ms):
+            if isinstance(records, BrokerError):
+                failed[tp] = records
+                self._answered_at[tp] = self._sampled_at
+                continue
+            weight = weight_of(records, at[tp])
+            if weight is None:
                 empty.append(tp)
                 continue
+            before = self._weights.get(tp, weight)
+            self._weights[tp] = weight if weight >= before else math.sqrt(weight * before)
+            self._topics.add(tp.topic)
+            self._in_vain.discard(tp)
+            self._failures = 0
+            self._holes[tp] = begin[tp], first_offset(records, at[tp])
             self._answered_at[tp] = self._sampled_at
-        return empty
+        return empty, failed
 
 
 def fetch_samples(
@@ -264,15 +315,16 @@ def _records_of(body: Body, asked: Sequence[TopicPartition], ids: Mapping[str, u
         for row in topic["partitions"]:
             tp = TopicPartition(name, row["partition_index"])
             if tp in wanted:
-                yield tp, None if row["error_code"] else row["records"] or b""
+                code = row["error_code"]
+                yield tp, error_for(code, f"Fetch of {tp}") if code else row["records"] or b""
 
 
 def weight_of(records: memoryview | bytes, fetch_offset: int) -> float | None:
     """Bytes per offset of a fetch's records, by the headers of their batches. None: no header came whole.
 
     A cut last batch counts whole, because its header says how long it is. Offsets between batches, which compaction
-    left, count with no bytes. Message sets v0 and v1 count too: an entry is one message, or several under the last
-    one's offset.
+    left, count with no bytes; those before the first batch do not count. Message sets v0 and v1 count too: an entry is
+    one message, or several under the last one's offset.
     """
     pos = size = next_offset = 0
     first = fetch_offset
@@ -283,8 +335,15 @@ def weight_of(records: memoryview | bytes, fetch_offset: int) -> float | None:
         if length <= 0 or magic not in (0, 1, 2) or last_offset < max(base_offset, next_offset):
             break
         if pos == 0 and magic == 2:
-            first = min(first, base_offset)  # a fetch into the middle of a batch brings all of it
+            first = base_offset  # of all of the batch, also where the fetch is into its middle
         next_offset = last_offset + 1
         size += h.PREFIX_BYTES + length
         pos += h.PREFIX_BYTES + length
     return size / (next_offset - first) if next_offset > first else None
+
+
+def first_offset(records: memoryview | bytes, fetch_offset: int) -> int:
+    """The offset, at or behind `fetch_offset`, at which a fetch's first record batch begins."""
+    if len(records) >= h.HEADER_BYTES and records[h.MAGIC_POS] == 2:  # a message may be the last one of several
+        return max(fetch_offset, int(h.PREFIX.unpack_from(records)[0]))
+    return fetch_offset

@@ -265,8 +265,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _weigh(
         self, begin: PartitionOffsets, end: PartitionOffsets, limit_bytes: int
-    ) -> Mapping[TopicPartition, float]:
-        return self._records.weigh(begin, end, limit_bytes)
+    ) -> tuple[PartitionOffsets, Mapping[TopicPartition, float]]:
+        weights = self._records.weigh(begin, end, limit_bytes)
+        return self._records.past_holes(begin), weights
 
     def _weigh_ranges(self, ranges: Sequence[OffsetRange]) -> Mapping[TopicPartition, float]:
         return self._records.estimate(ranges, LEAST_SIZE * OFFSET_BYTES)

@@ -39,7 +39,7 @@ class Query:
             return {tp: earliest[tp] for tp in new if tp in earliest}
 
         end = self.admission.admit(
-            self.at, latest, limit, earliest_of_new=earliest_of_new, weigh=lambda begin, end, limit: weights
+            self.at, latest, limit, earliest_of_new=earliest_of_new, weigh=lambda begin, end, limit: (begin, weights)
         )
         if end is None:
             return None

@@ -1,5 +1,6 @@
 """What records weigh: by hand-written headers, by a cluster that counts questions, and by a broker's log files."""
 
+import json
 import struct
 import uuid
 from itertools import pairwise
@@ -7,13 +8,23 @@ from types import SimpleNamespace
 
 import confluent_kafka
 import pytest
+from fake_broker import Error, FakeNet
+from fetch_rig import Kafka
 
 from kafkasource import options
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import RequestTimeout
-from kafkasource.source.plan.admission import Admission
-from kafkasource.source.plan.record_weights import SAMPLE_BYTES, UNKNOWN_WEIGHT, RecordWeights, weight_of
+from kafkasource.protocol.apis import FETCH
+from kafkasource.source.plan.admission import Admission, Turns
+from kafkasource.source.plan.record_weights import (
+    SAMPLE_BYTES,
+    UNKNOWN_WEIGHT,
+    RecordWeights,
+    first_offset,
+    weight_of,
+)
+from kafkasource.source.spark.stream import StreamReader
 from kafkasource.spark_api import ReadMaxBytes
 from kafkasource.types import IsolationLevel, OffsetRange
 from kafkasource.types import TopicPartition as TP
@@ -46,8 +57,14 @@ def test_a_fetch_into_the_middle_of_a_batch_counts_all_of_it():
 
 
 def test_what_compaction_removed_weighs_nothing():
-    assert weight_of(batch(90, 10, 1000), 0) == 10
     assert weight_of(batch(0, 10, 1000) + batch(90, 10, 1000), 0) == 20
+
+
+def test_what_is_missing_before_the_first_batch_makes_its_records_no_lighter():
+    assert weight_of(batch(90, 10, 1000), 0) == 100
+    assert [first_offset(batch(90, 10, 1000), at) for at in (0, 90, 95)] == [90, 90, 95]
+    assert first_offset(batch(90, 1, 1000, magic=1), 80) == 80  # the last of several, perhaps
+    assert first_offset(b"", 7) == 7
 
 
 def test_messages_of_old_format_count_one_by_one():
@@ -95,6 +112,7 @@ class Leaders:
         self.timeouts_ms = []
         self.failing = None
         self.takes_s, self.clock = 0.0, Clock()
+        self.topics = SimpleNamespace(describe=lambda topics, propagation_ms: None)
         self.metadata = SimpleNamespace(
             leader_id=lambda tp: None if tp.partition == 99 else tp.partition % 2,
             topic_id=lambda topic: uuid.uuid5(uuid.NAMESPACE_DNS, topic),
@@ -247,8 +265,8 @@ def test_over_a_slow_line_what_is_old_or_missing_is_asked_for_seldom():
 
 
 def test_a_sample_that_nobody_answers_is_taken_again_soon_and_says_so_once(caplog):
-    """Records of 1 MiB counted as 1 kB for 200 s after one pause of a leader: 5 GB in micro-batches of 64 MiB."""
-    weights, leaders, clock = weights_of({0: batch(0, 1, MIB)})
+    """Until then its records count as heavy. Once they counted as 1 kB, and micro-batches of 64 MiB were 5 GB."""
+    weights, leaders, clock = weights_of({0: batch(0, 1, 100)})
     leaders.takes_s, leaders.failing = 2.0, RequestTimeout("no answer")
     tried = []
     for _ in range(60):
@@ -261,7 +279,7 @@ def test_a_sample_that_nobody_answers_is_taken_again_soon_and_says_so_once(caplo
     assert caplog.text.count("no records of topic t came in time") == 1
     leaders.takes_s, leaders.failing = 0.001, None
     clock.now += 60
-    assert weights.weigh({T0: 0}, {T0: 5000}, 64 * MIB) == {T0: MIB}
+    assert weights.weigh({T0: 0}, {T0: 5000}, 64 * MIB) == {T0: 100}
 
 
 def test_a_topic_of_which_nothing_is_known_is_asked_about_at_once_however_long_samples_take():
@@ -285,12 +303,78 @@ def test_a_first_sample_waits_for_long_enough_for_a_batch_of_a_megabyte_over_a_m
     assert second_ms >= 2 * 4_000
 
 
+def test_a_topic_counts_as_heavy_once_it_was_asked_about_in_vain_and_as_the_others_until_then():
+    weights, leaders, _ = weights_of({0: batch(0, 10, 1000)})
+    begin = {TP(f"t{number:02}", 0): 0 for number in range(70)}
+    found = weights.weigh(begin, dict.fromkeys(begin, 100), 1)
+    assert set(found.values()) == {100}  # of six nothing was asked
+    leaders.failing = RequestTimeout("no answer")
+    begin[TP("u", 0)] = 0
+    found = weights.weigh(begin, dict.fromkeys(begin, 100), 1)
+    assert found.pop(TP("u", 0)) == UNKNOWN_WEIGHT == MIB
+    assert found[TP("t00", 0)] == 100
+
+
+def end_of_a_batch(kafka, begin, **given):
+    """Where a stream's next micro-batch ends that begins at this offset of t-0, with 1 MB as its limit."""
+    given = {"kafka.bootstrap.servers": "bootstrap:9092", "subscribe": "t", "maxBytesPerTrigger": "1000000"} | given
+    stream = StreamReader(options.parse(given, "source"), lambda config: FakeNet(kafka).cluster())
+    end = stream.latestOffset({"t": {"0": begin}}, stream.getDefaultReadLimit())
+    return json.loads(json.dumps(end))["t"]["0"]
+
+
+class HeavyRecords(Kafka):
+    """Records of 100 kB in the offsets [20, 100)."""
+
+    value = b"x" * 100_000
+    start = 20
+
+    def _list_offsets(self, request):
+        body = super()._list_offsets(request)
+        for topic in body["topics"]:
+            for row in topic["partitions"]:
+                row["offset"] = max(row["offset"], self.start)
+        return body
+
+    def _of_partition(self, request, topic, asked):
+        return {"error_code": 1} if asked["fetch_offset"] < self.start else super()._of_partition(request, topic, asked)
+
+
+def test_a_micro_batch_keeps_to_its_limit_where_retention_has_removed_its_begin():
+    """A query that comes back after a week: the sample at its offset is OFFSET_OUT_OF_RANGE."""
+    assert end_of_a_batch(HeavyRecords(topics={"t": 1}), 0, failOnDataLoss="false") == 20 + 9
+
+
+@pytest.mark.parametrize(("code", "records"), [(6, 9), (74, 9), (-1, 1)])
+def test_a_micro_batch_keeps_to_its_limit_where_its_first_sample_fails(code, records):
+    """6 and 74: the leader has moved, and another is asked. -1: nothing is known, so records count as heavy."""
+    kafka = HeavyRecords(topics={"t": 1})
+    kafka.fault(FETCH, Error(code))
+    assert end_of_a_batch(kafka, 30) == 30 + records
+
+
+def test_a_hole_before_the_first_record_is_passed_at_once_and_makes_no_record_lighter():
+    """Compaction has left 1,000,000 offsets without a record; then come records of 1 MiB."""
+    weights, leaders, _ = weights_of({0: batch(1_000_000, 1, MIB)})
+    begin, end = {T0: 0}, {T0: 1_001_000}
+    found = weights.weigh(begin, end, 64 * MIB)
+    assert (found, weights.past_holes(begin)) == ({T0: MIB}, {T0: 1_000_000})
+    assert weights.past_holes({T0: 999_999, T1: 5}) == {T0: 1_000_000, T1: 5}
+    assert weights.past_holes({T0: 1_000_001}) == {T0: 1_000_001}
+    at = Turns().share_bytes(weights.past_holes(begin), end, found, 64 * MIB)
+    assert at == {T0: 1_000_064}
+    assert weights.weigh(begin, {T0: 500_000}, 64 * MIB) == {}  # nothing but the hole
+    leaders.records = {0: batch(1_000_064, 1, MIB)}
+    assert weights.weigh(at, end, 64 * MIB) == {T0: MIB}
+    assert weights.past_holes(at) == at
+
+
 def test_a_failed_sample_leaves_what_was_known_and_fails_nothing():
     weights, leaders, _ = weights_of({0: batch(0, 10, 1000), 1: 6})
     assert weights.weigh({T0: 0, T1: 0}, {T0: 9999, T1: 9999}, 1) == {T0: 100, T1: 100}
     leaders.failing = RequestTimeout("no answer")
     assert weights.weigh({T0: 0, T1: 0}, {T0: 9999, T1: 9999}, 1) == {T0: 100, T1: 100}
-    weights, leaders, _ = weights_of({0: 1})
+    weights, leaders, _ = weights_of({0: -1})
     assert weights.weigh({T0: 0}, {T0: 10}, 1) == {T0: UNKNOWN_WEIGHT}
 
 
@@ -398,7 +482,11 @@ class Log:
             weights = RecordWeights(cluster, IsolationLevel.READ_UNCOMMITTED)
             while at != self.written:
                 end = admission.admit(
-                    at, self.written, ReadMaxBytes(limit), earliest_of_new=dict.fromkeys, weigh=weights.weigh
+                    at,
+                    self.written,
+                    ReadMaxBytes(limit),
+                    earliest_of_new=dict.fromkeys,
+                    weigh=lambda *asked: (asked[0], weights.weigh(*asked)),
                 )
                 assert end != at
                 yield {tp: end[tp] - at[tp] for tp in end}
