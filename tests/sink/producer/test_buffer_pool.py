@@ -86,6 +86,17 @@ def test_a_caller_that_may_go_beyond_the_pool_waits_until_nobody_else_holds_any_
     assert pool.available_bytes == 4 * POOLABLE
 
 
+def test_a_caller_that_may_go_beyond_the_pool_is_served_where_the_pool_shrinks_below_what_it_has_gathered():
+    pool = BufferPool(4 * POOLABLE, POOLABLE)
+    held = pool.allocate(POOLABLE, 0)
+    large = Taker(pool, 9 * POOLABLE, beyond=True)
+    waiting(pool, 1)
+    pool.resize(2 * POOLABLE)
+    pool.deallocate(held)
+    large.join(60)
+    assert (len(large.buffer), pool.in_use_bytes, pool.queued) == (9 * POOLABLE, 9 * POOLABLE, 0)
+
+
 def test_waiting_in_vain_names_both_options_and_gives_back_what_was_gathered():
     pool = BufferPool(4 * POOLABLE, POOLABLE)
     held = pool.allocate(POOLABLE, 0)
