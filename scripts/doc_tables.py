@@ -10,8 +10,9 @@ from kafkasource import options
 from kafkasource.metrics import table as metrics
 
 ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "peers"), str(ROOT / "tests" / "security")]
+sys.path[:0] = [str(ROOT / "tests"), *(str(ROOT / "tests" / name) for name in ("peers", "security", "sink", "source"))]
 
+import codes_of_apis  # noqa: E402
 import parity  # noqa: E402
 import rights  # noqa: E402
 import spark_releases  # noqa: E402
@@ -23,6 +24,7 @@ TABLES = [
     ("options.md", "options:both", options.markdown_table("both")),
     ("metrics.md", "metrics", metrics.markdown_table()),
     ("jvm-connector.md", "parity", parity.markdown_table(CASES)),
+    ("client.md", "codes", codes_of_apis.markdown_table()),
     ("security.md", "rights", rights.markdown_table()),
     ("spark-releases.md", "spark-releases", spark_releases.markdown_table()),
 ]

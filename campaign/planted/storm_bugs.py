@@ -34,6 +34,22 @@ def _lost_answer_is_success() -> None:
     sender.outcome_of = planted
 
 
+def _another_id_each_time() -> None:
+    """A batch whose answer did not come goes again under a new producer id, as after UNKNOWN_PRODUCER_ID."""
+    from kafkasource.errors import TransportError
+    from kafkasource.sink.producer.request import Outcome
+
+    sender: Any = import_module("kafkasource.sink.producer.sender")
+
+    right = sender.outcome_of
+
+    def planted(answer: Any, **more: Any) -> Outcome:
+        unknown = isinstance(answer.error, TransportError) and answer.batch.delivery.transaction is None
+        return Outcome.RENEW if unknown and answer.batch.sequenced else right(answer, **more)
+
+    sender.outcome_of = planted
+
+
 def _forgets_its_id() -> None:
     """No producer id, by which the broker would know a batch that comes again."""
     from kafkasource.sink.producer.config import ProducerConfig
@@ -81,6 +97,7 @@ def _takes_a_name_for_a_topic() -> None:
 BUGS: dict[str, StormBug] = {
     "a lost answer is success": StormBug("lost", "sink.producer.sender", _lost_answer_is_success),
     "forgets its id": StormBug("doubled", "sink.producer.config", _forgets_its_id),
+    "another id each time": StormBug("doubled", "sink.producer.sender", _another_id_each_time),
     "retries at the end": StormBug("reordered", "sink.producer.batch", _retries_at_the_end),
     "takes a name for a topic": StormBug("lost", "source.plan.planner", _takes_a_name_for_a_topic),
     "forgets aborts": StormBug("aborted", "client.parts.transactions", _forgets_aborts),

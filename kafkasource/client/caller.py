@@ -42,7 +42,7 @@ from kafkasource.errors import (
     error_for,
     refusal,
 )
-from kafkasource.protocol.apis import INIT_PRODUCER_ID, Api
+from kafkasource.protocol.apis import FIND_COORDINATOR, INIT_PRODUCER_ID, Api
 from kafkasource.protocol.schema import Body, Fields
 from kafkasource.spelling import many
 
@@ -57,6 +57,8 @@ _FURTHER_MS = 2_000  # a further node is asked: so long for its connection, whil
 _OTHERS = 3  # so many other nodes are asked whether one tells the truth, until one answers
 
 _MARKERS_MS = 10  # a transaction writes its markers after its last answer: some milliseconds. Java waits 20 here.
+
+_REPEATABLE = (FIND_COORDINATOR, INIT_PRODUCER_ID)  # a producer id whose answer is lost does no harm
 
 T = TypeVar("T")
 X = TypeVar("X", bound=BaseException)
@@ -97,20 +99,20 @@ class Caller:
 
     @contextmanager
     def reading(self, api: Api) -> Iterator[None]:
-        """In this block an answer is looked at: an error of a missing permission says of which API, and who asked.
-
-        A request for a producer id may be repeated, whatever went wrong: each answer has an id or epoch of its own. So
-        an unknown cause does not end it, as in librdkafka.
-        """
+        """In this block an answer is looked at: an error in it is a `refusal`."""
         try:
             yield
         except BrokerError as error:
             self.refusal(api, error)
-            error.retriable = error.retriable or (api is INIT_PRODUCER_ID and error.is_unknown)
             raise
 
     def refusal(self, api: Api, error: X) -> X:
-        """The same for an error that is not raised here."""
+        """The error. It says which API was refused to which client, if a permission is missing.
+
+        A request that may be repeated is retried after an unknown error, as in librdkafka.
+        """
+        if isinstance(error, BrokerError) and api in _REPEATABLE and error.is_unknown:
+            error.retriable = True
         return refusal(error, api.name, self.network.identity)
 
     # One request.

@@ -19,13 +19,13 @@ from itertools import islice
 from kafkasource.client.config import ClientConfig, backoff_ms
 from kafkasource.client.log_view import LogView, Verdict, compare
 from kafkasource.errors import (
-    AuthorizationFailed,
     BrokerError,
     ClusterMismatch,
     InvalidTopic,
     LeaderNotAvailable,
     ProtocolError,
     RebootstrapRequired,
+    TopicAuthorizationFailed,
     UnknownTopicId,
     UnknownTopicOrPartition,
     error_for,
@@ -381,11 +381,11 @@ class Metadata:
 def topic_error(code: int, context: str) -> BrokerError:
     """The error of a topic in an answer to Metadata.
 
-    Only a name that is not valid and a missing permission are final, as in Java's clients. A server that starts or
-    stops may say any other code, and something else to the next question.
+    Only a name that is not valid and a missing permission for the topic are final, as in Java's clients. A server that
+    starts or stops may say any other code, and something else to the next question.
     """
     error = error_for(code, context)
-    error.retriable = error.retriable or not isinstance(error, (AuthorizationFailed, InvalidTopic))
+    error.retriable = error.retriable or not isinstance(error, (TopicAuthorizationFailed, InvalidTopic))
     return error
 
 

@@ -537,6 +537,13 @@ def test_a_coordinator_that_is_not_ready_is_waited_for(net, kafka, code):
     assert kafka.committed == {("g", "t", 0): 5}
 
 
+@pytest.mark.parametrize("code", [-1, 999])
+def test_a_coordinator_that_a_broker_fails_to_find_for_an_unknown_reason_is_asked_for_again(net, kafka, code):
+    kafka.fault(FIND_COORDINATOR, Error(code))
+    net.cluster().groups.commit("g", {T[0]: 5})
+    assert kafka.committed == {("g", "t", 0): 5}
+
+
 @pytest.mark.parametrize("last_version", [7, 9])
 def test_committed_offsets_are_fetched_and_those_below_zero_are_none(net, kafka, last_version):
     kafka.versions[OFFSET_FETCH.key] = (1, last_version)

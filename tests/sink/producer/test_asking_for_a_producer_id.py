@@ -1,22 +1,10 @@
 """Which broker is asked for an idempotent producer's id, on a network whose clock is moved by waiting."""
 
-from dataclasses import replace
-
 import pytest
 from fake_broker import FakeKafka, FakeNet
-from sink_fakes import T0, columns
+from one_record import write_a_record
 
-from kafkasource import options
 from kafkasource.protocol.apis import INIT_PRODUCER_ID, PRODUCE
-from kafkasource.records.builder import BatchBuilder
-from kafkasource.sink.producer.accumulator import RecordAccumulator
-from kafkasource.sink.producer.client import Wakeup
-from kafkasource.sink.producer.config import ProducerConfig
-from kafkasource.sink.producer.pool import BufferPool
-from kafkasource.sink.producer.queues import PartitionQueues
-from kafkasource.sink.producer.sender import Sender
-
-IN_TIME_S = 120  # delivery.timeout.ms
 
 
 class ThreeBrokers(FakeKafka):
@@ -34,28 +22,6 @@ class ThreeBrokers(FakeKafka):
 
     def asked_nodes(self):
         return [request.node_id for request in self.asked(INIT_PRODUCER_ID)]
-
-
-def write_a_record(net):
-    """With a sender as in a task; seconds until it was acknowledged."""
-    config = ProducerConfig.from_options(options.parse({"kafka.bootstrap.servers": "bootstrap:9092"}, "sink"))
-    config = replace(config, linger_ms=0)
-    client = net.client()
-
-    def clock_ms():
-        return net.now * 1000
-
-    queues = PartitionQueues(config, BufferPool(config.buffer_memory_bytes, config.batch_bytes), BatchBuilder)
-    sender = Sender(config, queues, client, Wakeup(client), clock_ms=clock_ms)
-    delivery, began = sender.begin(), net.now
-    accumulator = RecordAccumulator(config, queues, clock_ms, lambda: None)
-    accumulator.append("t", columns(1), None, [(T0.partition, 0, 1)], delivery)
-    while not delivery.records and not delivery.failed and net.now < began + IN_TIME_S:
-        sender.run_once()
-    client.close()
-    delivery.raise_if_failed()
-    assert delivery.records == 1
-    return net.now - began
 
 
 @pytest.mark.parametrize("seed", [0.0, 0.5, 0.99])
