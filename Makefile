@@ -210,7 +210,7 @@ storm-bugs: .venv/.dev
 # Faults inside one process, on the tests' scripted clusters: MINUTES=1 SEED=7
 simulate: .venv/.dev
 	@mkdir -p build
-	PYTHONPATH=.:tests:tests/sink:tests/sink/transactions:tests/group $(PY) -m campaign.simulated --minutes $${MINUTES:-1} \
+	PYTHONPATH=.:tests:tests/source:tests/sink:tests/sink/transactions:tests/group $(PY) -m campaign.simulated --minutes $${MINUTES:-1} \
 		$${SEED:+--seed $$SEED} --result build/simulated.json
 	@echo "to count it: $(PY) -m campaign.counts build/simulated.json"
 

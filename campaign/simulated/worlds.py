@@ -15,8 +15,25 @@ TIME_UP = "brokers abort open transactions"
 REFUSED = "a member's request fails"
 COMMIT_REFUSED = "a member's commit is refused"
 LATE = "a member hears nothing for its session"
+OLD_NEWS = "a broker tells of a topic as it was"
+WRONG_END = "a leader gives a wrong end of an epoch"
+CUT = "an unclean election truncates a log"
+MADE_AGAIN = "a topic is deleted and made again"
 
-KINDS = (LOST_REQUEST, LOST_ANSWER, NO_REQUEST, NO_ANSWER, TIME_UP, REFUSED, COMMIT_REFUSED, LATE)
+KINDS = (
+    LOST_REQUEST,
+    LOST_ANSWER,
+    NO_REQUEST,
+    NO_ANSWER,
+    TIME_UP,
+    REFUSED,
+    COMMIT_REFUSED,
+    LATE,
+    OLD_NEWS,
+    WRONG_END,
+    CUT,
+    MADE_AGAIN,
+)
 
 
 class Outcome(NamedTuple):

@@ -369,6 +369,16 @@ OPTIONS: tuple[Option, ...] = (
         only=(Other("subscribePattern", mine=(False,), why="topics that are named must exist"),),
     ),
     Option(
+        "failedOverTo",
+        STRING,
+        None,
+        SOURCE,
+        "For streams, after a fail-over to a cluster that keeps offsets (Cluster Linking and the like): the id of that "
+        "cluster. A checkpoint of another cluster then goes on at the same offsets of the topics of the same names, "
+        "with a warning, although their ids are others. Only that there are as many records is checked. Once the query "
+        "has finished a micro-batch there, the option has no effect and can go.",
+    ),
+    Option(
         "maxOffsetsPerTrigger",
         INTEGER,
         None,

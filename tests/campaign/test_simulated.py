@@ -7,12 +7,15 @@ from random import Random
 import pytest
 from test_exactly_once import Query
 
-from campaign.simulated import exactly_once, members
+from campaign.simulated import exactly_once, logs, members
 from campaign.simulated.worlds import KINDS
+from kafkasource.client.log_view import Verdict, compare
 from kafkasource.group.membership import Membership
 from kafkasource.sink.transactions.task.transactions import Recovered, TaskTransactions
+from kafkasource.source.plan import planner
+from kafkasource.source.plan.offset_reader import OffsetReader
 
-WORLDS = pytest.mark.parametrize("world", [exactly_once.run, members.run])
+WORLDS = pytest.mark.parametrize("world", [exactly_once.run, members.run, logs.run])
 
 
 @WORLDS
@@ -58,3 +61,22 @@ def test_they_would_see_a_member_that_does_not_tell_what_it_has_lost(monkeypatch
 
     monkeypatch.setattr(Membership, "_take_from_user", in_silence)
     assert found_in(members.run)
+
+
+def test_they_would_see_a_driver_that_believes_the_first_answer(monkeypatch):
+    monkeypatch.setattr(OffsetReader, "_until_believed", lambda _self, ask, _doubt: ask())
+    assert found_in(logs.run) >= {"a loss that was none", "doubled"}
+
+
+def test_they_would_see_a_driver_that_takes_an_epoch_that_fell_for_old_news(monkeypatch):
+    def by_id_alone(known, now):
+        verdict = compare(known, now)
+        return Verdict.OLD_NEWS if verdict is Verdict.ANOTHER_TOPIC and now.topic_id is None else verdict
+
+    monkeypatch.setattr(planner, "compare", by_id_alone)
+    assert "lost" in found_in(logs.run)
+
+
+def test_they_would_see_a_driver_that_does_not_look_at_a_log_that_stands_still(monkeypatch):
+    monkeypatch.setattr(OffsetReader, "cut_and_regrown", lambda *_: set())
+    assert "lost" in found_in(logs.run)

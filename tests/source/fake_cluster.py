@@ -34,7 +34,7 @@ class FakeCluster:
         self.closed = False
         self.caller = self
         self.metadata = SimpleNamespace(
-            leader_id=lambda tp: None, topic_id=self.topic_ids.get, partition=self._known_partition
+            cluster_id="fake", leader_id=lambda tp: None, topic_id=self.topic_ids.get, partition=self._known_partition
         )
         self.topics = SimpleNamespace(list=self._all_topics, describe=self._described)
         self.offsets = SimpleNamespace(list=self._listed_offsets, epoch_ends=self._epoch_ends)

@@ -222,6 +222,17 @@ class OffsetReader:
         except KafkaSourceError:  # the missing topic is the error to tell
             return ""
 
+    @property
+    def cluster_id(self) -> str | None:
+        """The id of the cluster in the newest metadata, without asking; brokers before 0.10.1 have none."""
+        return self._cluster.metadata.cluster_id
+
+    def current_cluster_id(self) -> str | None:
+        """Ask for the id of the cluster, if it is not known."""
+        if self.cluster_id is None:
+            self._asking(lambda: self._cluster.topics.describe([]))
+        return self.cluster_id
+
     def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, uuid.UUID]:
         """The ids of topics in the newest metadata, without asking; brokers before 2.8 have none."""
         found = {topic: self._cluster.metadata.topic_id(topic) for topic in {tp.topic for tp in partitions}}
@@ -287,7 +298,7 @@ class OffsetReader:
         }
         if epochs == known.leader_epochs:  # the same object: comparing 100,000 partitions costs 10 ms each time
             epochs = known.leader_epochs
-        now = StreamOffset(ends, topic_ids, epochs)
+        now = StreamOffset(ends, topic_ids, epochs, cluster_id=self.cluster_id)
         below = {tp: offset for tp, offset in carried(known, now).items() if ends.get(tp, offset) < offset}
         held = {tp: offset for tp, offset in self.held_back(below).items() if offset > ends[tp]}
         return LogEnds(replace(now, offsets={**ends, **held}), {tp: ends[tp] for tp in held})
@@ -327,7 +338,7 @@ class OffsetReader:
             and tp not in ends.last_stable
             and self._intact.get(tp) != now.leader_epochs[tp]
         }
-        found = self.epoch_ends(ended, known.offsets) if ended else {}
+        found = self.epoch_ends(ended, known, now)
         cut = {tp for tp, end in found.items() if end < known.offsets[tp]}
         self._intact.update((tp, now.leader_epochs[tp]) for tp in ended if tp not in cut)
         return cut
@@ -366,26 +377,38 @@ class OffsetReader:
         return {tp: one.offset for tp, one in found.items() if one.offset is not None}
 
     def epoch_ends(
-        self, epochs: Mapping[TopicPartition, int], read: Mapping[TopicPartition, int] | None = None
+        self,
+        epochs: Mapping[TopicPartition, int],
+        before: StreamOffset,
+        now: StreamOffset,
     ) -> Offsets:
         """Where leader epochs end in the logs of now (exclusive); a partition whose leader does not know is missing.
 
-        `read`: the offsets up to which logs were read. An end below them says that a log was truncated, and a leader
-        that was just elected may say so in error (redpanda#5435), so the driver asks again. Brokers before 0.11 know no
-        epochs, those before 2.3 answer only clients that may act as a replica.
+        `before`: what was read. An end below says that a log was truncated, and a leader that was just elected may say
+        so in error (redpanda#5435). `now`: which leaders have been seen. A leader of before may say that all is there.
+        So the driver asks again after both. Brokers before 0.11 know no epochs, those before 2.3 answer only clients
+        that may act as a replica.
         """
 
-        def ask() -> Offsets:
+        def ask() -> tuple[Offsets, StreamOffset]:
             ends = self._asking(lambda: self._of_existing(epochs, self._cluster.offsets.epoch_ends))
-            return {tp: end.end_offset for tp, end in ends.items() if end.end_offset is not None}
+            listed = self._list(dict.fromkeys(now.leader_epochs.keys() & epochs.keys(), LATEST))
+            led = {tp: found.leader_epoch for tp, found in listed.items() if found.leader_epoch is not None}
+            known = {tp: end.end_offset for tp, end in ends.items() if end.end_offset is not None}
+            return known, StreamOffset({}, now.topic_ids, led)
 
-        def doubt(ends: Offsets) -> _Doubt | None:
-            cut = [tp for tp, end in ends.items() if end < (read or {}).get(tp, end)]
-            reason = f"{describe(cut)} were truncated below what was read already"
-            return _Doubt(reason, {tp.topic for tp in cut}) if cut else None
+        def doubt(found: tuple[Offsets, StreamOffset]) -> _Doubt | None:
+            ends, led = found
+            cut = [tp for tp, end in ends.items() if end < before.offsets.get(tp, end)]
+            if cut:
+                return _Doubt(f"{describe(cut)} were truncated below what was read already", {tp.topic for tp in cut})
+            older = self._older(led, now)
+            if not older:
+                return None
+            return _Doubt(f"leaders of before have answered for {describe(older)}", {tp.topic for tp in older})
 
         try:
-            return self._until_believed(ask, doubt)
+            return self._until_believed(ask, doubt)[0] if epochs else {}
         except (UnsupportedApiVersion, ClusterAuthorizationFailed) as error:
             log.info("whether logs were truncated is not looked at: %s", error)
             return {}

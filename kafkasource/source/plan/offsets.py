@@ -10,10 +10,11 @@ identify it, and an offset means nothing in another topic of the name, or in a l
 
     @1;t/2b1yVQz0RZmGV9kUS9nT6A/0-3=5,4=6;u//0=0
 
-`@1` is the version of the key. Then come the topics in order, each with its name, its id and its leader epochs. The id
-is written as Kafka's tools print it; it is empty where brokers have none (before 2.8). No record below the offset is of
-a later epoch than the one written here. Neighbouring partitions with one epoch stand together; a partition is missing
-where brokers give no epoch (before 2.1). No topic's name holds any of `@;/=,|`.
+`@1` is the version of the key. Behind a `/` follows the cluster's id, if it has one: `@1/MkU3OEVBNTcwNTJENDM2Qk`. Then
+come the topics in order, each with its name, its id and its leader epochs. The id is written as Kafka's tools print it;
+it is empty where brokers have none (before 2.8). No record below the offset is of a later epoch than the one written
+here. Neighbouring partitions with one epoch stand together; a partition is missing where brokers give no epoch (before
+2.1). No topic's name holds any of `@;/=,|`.
 
 The end of a query's first micro-batch also says where that batch begins (`first_batch`). Behind a `|` follows the same
 list for the start, and after each topic's epochs its offsets. Such a key has version 2; all later ones stay version 1.
@@ -50,6 +51,7 @@ OffsetJson = dict[str, dict[str, int]]
 _MARK = "@"
 _VERSION, _WITH_START = "@1", "@2"
 _ID = re.compile(r"[a-zA-Z0-9_-]{22}")
+_CLUSTER = re.compile(r"[a-zA-Z0-9._-]{1,100}")  # Kafka's are 22 characters of base64; others choose other names
 _RUN = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?=([0-9]{1,19})")
 _MAX_PARTITIONS = 1_000_000  # in one key; no real query comes near
 
@@ -66,6 +68,7 @@ class StreamOffset:
     topic_ids: Mapping[str, uuid.UUID] = field(default_factory=dict)
     leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     start: StreamOffset | None = None  # the start of the query's first micro-batch; only the end of that batch has it
+    cluster_id: str | None = None  # of the cluster that has the logs
 
     def view(self, tp: TopicPartition) -> LogView:
         """Get what identifies the partition's log."""
@@ -109,7 +112,7 @@ def from_json(document: Mapping[str, Mapping[str, object]]) -> StreamOffset:
         raise KafkaSourceError(f'not an offset of this source, expected e.g. {{"topic":{{"0":23}}}}: {error}') from None
     if known is None:
         return StreamOffset(offsets)
-    return StreamOffset(offsets, known.topic_ids, known.leader_epochs, known.start)
+    return StreamOffset(offsets, known.topic_ids, known.leader_epochs, known.start, known.cluster_id)
 
 
 def partition_number(number: str) -> int:
@@ -180,6 +183,7 @@ def _same_logs(one: StreamOffset, other: StreamOffset) -> bool:
         one.offsets.keys() == other.offsets.keys()
         and one.topic_ids == other.topic_ids
         and one.leader_epochs == other.leader_epochs
+        and one.cluster_id == other.cluster_id
         and one.start is other.start is None
     )
 
@@ -190,14 +194,20 @@ class _Logs(NamedTuple):
     topic_ids: Mapping[str, uuid.UUID]
     leader_epochs: Mapping[TopicPartition, int]
     start: StreamOffset | None = None
+    cluster_id: str | None = None
 
 
 def _logs_to_text(offset: StreamOffset) -> str:
     """Our key."""
     ends, start = _topics(offset.topic_ids, offset.leader_epochs), offset.start
+    of_cluster = f"/{offset.cluster_id}" if _CLUSTER.fullmatch(offset.cluster_id or "") else ""
     if start is None:
-        return ";".join((_VERSION, *ends))
-    return ";".join((_WITH_START, *ends)) + "|" + ";".join(_topics(start.topic_ids, start.leader_epochs, start.offsets))
+        return ";".join((_VERSION + of_cluster, *ends))
+    return (
+        ";".join((_WITH_START + of_cluster, *ends))
+        + "|"
+        + ";".join(_topics(start.topic_ids, start.leader_epochs, start.offsets))
+    )
 
 
 def _topics(topic_ids: Mapping[str, uuid.UUID], *of_partitions: Mapping[TopicPartition, int]) -> Iterator[str]:
@@ -237,20 +247,23 @@ def _logs_from_text(text: str) -> _Logs:
 
     Raises ValueError, and KafkaSourceError where a newer version of kafkasource wrote the key.
     """
-    version = text.partition(";")[0].partition("|")[0]
+    head = text.partition(";")[0].partition("|")[0]
+    version, slash, cluster_id = head.partition("/")
     if version not in (_VERSION, _WITH_START):
         raise KafkaSourceError(
             f"the checkpoint was written by a newer version of kafkasource: its entry {text[:20]!r}... is not of"
             f" version {_VERSION} or {_WITH_START}. Run the query with that version, or a newer one"
         )
-    ends, bar, begins = text[len(version) :].partition("|")
+    if slash and not _CLUSTER.fullmatch(cluster_id):
+        raise ValueError(f"{cluster_id[:100]!r} is not the id of a cluster")
+    ends, bar, begins = text[len(head) :].partition("|")
     if (version == _WITH_START) != bool(bar):
         raise ValueError(f"{text[:20]!r}... does not fit its version: {_WITH_START} has a start, {_VERSION} has none")
     topic_ids, (epochs,) = _topics_from_text(ends[1:], 1)
     if not bar:
-        return _Logs(topic_ids, epochs)
+        return _Logs(topic_ids, epochs, cluster_id=cluster_id or None)
     start_ids, (start_epochs, offsets) = _topics_from_text(begins, 2)
-    return _Logs(topic_ids, epochs, StreamOffset(offsets, start_ids, start_epochs))
+    return _Logs(topic_ids, epochs, StreamOffset(offsets, start_ids, start_epochs), cluster_id or None)
 
 
 def _topics_from_text(text: str, lists: int) -> tuple[dict[str, uuid.UUID], list[dict[TopicPartition, int]]]:

@@ -100,7 +100,7 @@ def advanced(
         and listed.topic_ids == begin.topic_ids
         and ends.keys() == begin.offsets.keys()
     ):
-        return StreamOffset(ends, begin.topic_ids, begin.leader_epochs)
+        return StreamOffset(ends, begin.topic_ids, begin.leader_epochs, cluster_id=listed.cluster_id)
     epochs = {tp: epoch for tp, epoch in listed.leader_epochs.items() if tp in ends}
     for tp, epoch in begin.leader_epochs.items():
         if tp not in ends or tp.topic in recreated or tp in cut:
@@ -109,7 +109,8 @@ def advanced(
             epochs[tp] = epoch
     topics = {tp.topic for tp in ends}
     known = {**begin.topic_ids, **listed.topic_ids}
-    return StreamOffset(ends, {topic: topic_id for topic, topic_id in known.items() if topic in topics}, epochs)
+    topic_ids = {topic: topic_id for topic, topic_id in known.items() if topic in topics}
+    return StreamOffset(ends, topic_ids, epochs, cluster_id=listed.cluster_id)
 
 
 def questions(begin: StreamOffset, until: StreamOffset) -> Questions:
@@ -192,9 +193,19 @@ def _recreated(topics: Collection[str], begin: StreamOffset, until: StreamOffset
         yield Loss(
             loss.TOPIC_RECREATED,
             f"Topic {topic} has been deleted and created again: {shown}. What had not been read of the old one is"
-            " gone.",
+            f" gone.{_of_another_cluster(begin, until)}",
             "The new one is read from its earliest offsets.",
         )
+
+
+def _of_another_cluster(begin: StreamOffset, until: StreamOffset) -> str:
+    before, now = begin.cluster_id, until.cluster_id
+    if before is None or now is None or before == now:
+        return ""
+    return (
+        f" The checkpoint is of cluster {before}, and cluster {now} has answered: if that one keeps the offsets of the"
+        f" first (Cluster Linking and the like), set the option 'failedOverTo' to {now}."
+    )
 
 
 def _new(

@@ -107,7 +107,7 @@ class FetchPositions:
             return []
         asked = questions(self._at, moved)
         earliest = self._reader.earliest(asked.earliest) if asked.earliest else {}
-        epoch_ends = self._reader.epoch_ends(asked.epochs, self._at.offsets) if asked.epochs else {}
+        epoch_ends = self._reader.epoch_ends(asked.epochs, self._at, moved)
         planned = plan(self._at, moved, earliest, epoch_ends)
         self._report(planned.losses)
         starts = {one.topic_partition: one.start_offset for one in planned.ranges}

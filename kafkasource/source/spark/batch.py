@@ -44,6 +44,7 @@ _OF_STREAMS = (
     "groupOwnership",
     "stopFile",
     "failOnDeletedTopic",
+    "failedOverTo",
     "trigger",
 )
 

@@ -21,6 +21,7 @@ from kafkasource.source.group.oldest_unread import OldestUnread
 from kafkasource.source.group.owner import GroupOwner, owner_of
 from kafkasource.source.plan.admission import Admission
 from kafkasource.source.plan.end_offsets import EndOffsets
+from kafkasource.source.plan.fail_over import failed_over
 from kafkasource.source.plan.first_batch import FirstBatch
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import OffsetJson, PartitionOffsets, RecentOffsets, StreamOffset
@@ -133,7 +134,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         def resolve() -> StreamOffset:
             offsets = self._start.resolve(reader.assigned(), reader)
-            return StreamOffset(offsets, reader.topic_ids(offsets), reader.leader_epochs(offsets))
+            epochs = reader.leader_epochs(offsets)
+            return StreamOffset(offsets, reader.topic_ids(offsets), epochs, cluster_id=reader.cluster_id)
 
         return self._recent.to_json(self._first.start(resolve))
 
@@ -144,8 +146,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         empty offset. The end of a query's first micro-batch keeps its start (`first_batch`), even if the batch is
         empty.
         """
-        begin = self._recent.from_json(start or {})
         reader = self._reader  # first: it joins the group, if the query has to own it
+        begin = self._accepted(start or {})
         first = self._first.is_planned_from(begin)
         self._finished(begin)
         if self._stop_file.held():  # Spark runs a new query's first batch all the same, and a replay needs its start
@@ -190,8 +192,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Raises DataLoss, with `failOnDataLoss`, for records that the two offsets show to be lost.
         """
-        until = self._recent.from_json(end)
-        begin = self._first.to_replay(self._recent.from_json(start), until, lambda: self._reader)
+        until = self._accepted(end)
+        begin = self._first.to_replay(self._accepted(start), until, lambda: self._reader)
         asked = questions(begin, until)
         if begin.offsets == until.offsets and not asked.epochs and not recreated_topics(begin, until):
             return []
@@ -205,7 +207,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             begin,
             until,
             earliest,
-            reader.epoch_ends(asked.epochs, begin.offsets) if asked.epochs else {},
+            reader.epoch_ends(asked.epochs, begin, until),
             subscription=self._subscription,
             deleted=self._deleted(unseen_topics(begin, until, earliest), begin),
             seen_ends=self._end_offsets.ends_of_gone,
@@ -230,6 +232,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._forget()
 
     # Parts of them.
+
+    def _accepted(self, document: OffsetJson) -> StreamOffset:
+        """The offset of a checkpoint, as `failedOverTo` takes it."""
+        offset = self._recent.from_json(document)
+        wanted = self._options["failedOverTo"]
+        return offset if wanted is None else failed_over(offset, wanted, self._reader.current_cluster_id())
 
     def _deleted(self, topics: Collection[str], known: StreamOffset) -> set[str]:
         """Those that certainly were deleted, where that is no reason to stop."""

@@ -16,6 +16,7 @@ from kafkasource.types import IsolationLevel
 from kafkasource.types import TopicPartition as TP
 
 T0, T1, T2 = (TP("t", number) for number in range(3))
+NOTHING = StreamOffset({})
 
 
 class Sleeps(list):
@@ -40,7 +41,10 @@ def reader(cluster, sleep=None, **given):
 def test_ends_of_logs_come_with_the_epochs_of_the_leaders_that_told_them():
     cluster = FakeCluster(t=[(0, 5), (2, 9)])
     cluster.epochs = {T0: 3}
-    assert reader(cluster).latest([T0, T1]) == (StreamOffset({T0: 5, T1: 9}, {}, {T0: 3}), {})
+    assert reader(cluster).latest([T0, T1]) == (
+        StreamOffset({T0: 5, T1: 9}, {}, {T0: 3}, cluster_id="fake"),
+        {},
+    )
 
 
 def test_a_log_that_ends_below_what_was_read_is_asked_again_until_it_does_not():
@@ -65,7 +69,7 @@ def test_a_log_that_an_open_transaction_ends_below_what_was_read_is_asked_for_it
     cluster.stable, cluster.epochs = {T0: 3, T1: 3, T2: 3}, {T0: 7}
     asked = reader(cluster, sleep, **{"kafka.isolation.level": "read_committed"})
     found = asked.latest([T0, T1, T2], StreamOffset({T0: 8, T1: 5, T2: 3}))
-    assert found == (StreamOffset({T0: 8, T1: 5, T2: 3}, {}, {T0: 7}), {T0: 3, T1: 3})
+    assert (found.offsets, found.leader_epochs, found.last_stable) == ({T0: 8, T1: 5, T2: 3}, {T0: 7}, {T0: 3, T1: 3})
     assert cluster.listed[1:] == [{T0: LATEST, T1: LATEST}]
     assert (list(sleep), caplog.messages) == ([], [])
 
@@ -102,7 +106,7 @@ QUESTIONS = {
     "offsets_for_times": (LIST_OFFSETS, lambda asked: asked.offsets_for_times({T0: 5}), {T0: None}),
     "high_watermarks": (LIST_OFFSETS, lambda asked: asked.high_watermarks([T0]), {T0: 100}),
     "committed": (OFFSET_FETCH, lambda asked: asked.committed("g", [T0]), {T0: 7}),
-    "epoch_ends": (OFFSET_FOR_LEADER_EPOCH, lambda asked: asked.epoch_ends({T0: 0}), {T0: 100}),
+    "epoch_ends": (OFFSET_FOR_LEADER_EPOCH, lambda asked: asked.epoch_ends({T0: 0}, NOTHING, NOTHING), {T0: 100}),
 }
 
 
@@ -208,7 +212,7 @@ def test_a_partition_that_was_deleted_meanwhile_is_missing_in_every_answer():
     assert asked.earliest([T0, T1, T2]) == {T0: 0, T1: 2}
     assert asked.latest([T0, T2]).offsets == {T0: 5}
     assert asked.offsets_for_times({T2: 1000}) == {}
-    assert asked.epoch_ends({T1: 0, T2: 0}) == {T1: 9}
+    assert asked.epoch_ends({T1: 0, T2: 0}, NOTHING, NOTHING) == {T1: 9}
 
 
 def test_an_offset_by_time_is_the_first_record_not_older_or_none():
@@ -226,7 +230,7 @@ def test_where_a_group_stands_is_none_where_it_committed_nothing():
 def test_an_epoch_that_the_leader_does_not_know_says_nothing():
     cluster = FakeCluster(t=[(0, 5)])
     cluster.ends_of_epochs = {(T0, 7): None}
-    assert reader(cluster).epoch_ends({T0: 7}) == {}
+    assert reader(cluster).epoch_ends({T0: 7}, NOTHING, NOTHING) == {}
 
 
 def before_it_grew(row):

@@ -65,6 +65,10 @@ def test_topic_ids_stand_there_as_kafkas_tools_print_them_and_epochs_of_neighbou
     epochs = dict.fromkeys(list(offsets)[:3], 5) | {TP("t", 3): 6, TP("t", 5): 6, TP("old", 0): 0}
     offset = StreamOffset(offsets, {"t": uuid.UUID(int=1)}, epochs)
     assert list(to_json(offset)) == ["old", "t", "@1;old//0=0;t/AAAAAAAAAAAAAAAAAAAAAQ/0-2=5,3=6,5=6"]
+    of_cluster = replace(offset, cluster_id="MkU3OEVBNTcwNTJENDM2Qk")
+    assert list(to_json(of_cluster))[2].startswith("@1/MkU3OEVBNTcwNTJENDM2Qk;old//0=0;t/")
+    assert from_json(to_json(of_cluster)) == of_cluster
+    assert from_json(to_json(replace(offset, cluster_id="no id / of ours"))) == offset
     assert through_json(offset) == offset
 
 
@@ -105,6 +109,8 @@ def test_an_offset_written_by_the_jvm_connector_is_read():
         {"t": {"0": 1}, "@1;t//0=0": {"0": 1}},
         {"t": {"0": 1}, "@1;t//0=0": {}, "@1;t//0=1": {}},
         {"@1;t/short/0=0": {}},
+        {"@1/;t//0=0": {}},
+        {"@1/a/b;t//0=0": {}},
         {"@1;t//0": {}},
         {"@1;t//3-1=0": {}},
         {"@1;t//0-4294967295=0": {}},

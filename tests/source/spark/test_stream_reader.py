@@ -662,6 +662,61 @@ def test_leaders_are_asked_for_epochs_only_where_they_changed():
     assert cluster.epochs_asked == [{TopicPartition("t", 7): 3}]
 
 
+# A fail-over to a cluster that keeps offsets: Cluster Linking's mirror topics, a replica by another vendor.
+
+
+def failed_over(end=120, cluster_id="west"):
+    """Another cluster with the same topic: another id, other epochs."""
+    cluster = identified(t=[(0, end), (0, 5)])
+    cluster.epochs = {T0: 9, TopicPartition("t", 1): 0}
+    cluster.ends_of_epochs = {(T0, 3): 7}  # an epoch means nothing there
+    cluster.metadata.cluster_id = cluster_id
+    return cluster
+
+
+def test_a_checkpoint_of_another_cluster_names_the_option_that_takes_it():
+    start = checkpoint(identified(t=[(0, 100), (0, 5)]))
+    stream = reader(failed_over())
+    end = wire(stream.latestOffset(start, ReadAllAvailable()))
+    with pytest.raises(DataLoss, match=r"checkpoint is of cluster fake, and cluster west .* 'failedOverTo' to west"):
+        stream.partitions(start, end)
+
+
+@pytest.mark.parametrize("planned_before", [False, True])
+def test_a_query_that_has_failed_over_goes_on_at_the_same_offsets_once(planned_before, caplog):
+    old = identified(t=[(0, 90), (0, 5)])
+    start = checkpoint(old)
+    if planned_before:  # and not finished: the batch is done again in the new cluster
+        old.logs["t"][0] = (0, 100)
+        end = wire(reader(old).latestOffset(start, ReadAllAvailable()))
+        again = reader(failed_over(), failedOverTo="west")
+        assert ranges(again, start, end) == [r("t", 0, 90, 100)]
+        start = end
+    west = failed_over()
+    stream = reader(west, failedOverTo="west")
+    end = wire(stream.latestOffset(start, ReadAllAvailable()))
+    assert spans(ranges(stream, start, end)) == [(0, start["t"]["0"], 120)]
+    assert "offsets of cluster fake are taken for those of cluster west" in caplog.text
+    west.recreate("t", (0, 200), (0, 5))
+    for one in (stream, reader(west, failedOverTo="west")):
+        after = wire(one.latestOffset(end, ReadAllAvailable()))
+        with pytest.raises(DataLoss, match="TOPIC_RECREATED"):
+            one.partitions(end, after)
+
+
+def test_records_that_the_new_cluster_does_not_have_yet_are_a_loss():
+    stream, start = reader(failed_over(end=80), failedOverTo="west"), checkpoint(identified(t=[(0, 90), (0, 5)]))
+    end = wire(stream.latestOffset(start, ReadAllAvailable()))
+    with pytest.raises(DataLoss, match="offset was changed from 90 to 80"):
+        stream.partitions(start, end)
+
+
+def test_another_cluster_than_the_one_that_was_failed_over_to_is_refused():
+    stream, start = reader(failed_over(), failedOverTo="north"), checkpoint(identified(t=[(0, 90), (0, 5)]))
+    with pytest.raises(OptionError, match="'failedOverTo' is north, and cluster west answers"):
+        stream.latestOffset(start, ReadAllAvailable())
+
+
 # Bounded streams
 
 
