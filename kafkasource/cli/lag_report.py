@@ -29,7 +29,7 @@ def of_query(cluster: Cluster, location: str, name: str | None = None) -> LagRep
     """The lag of a streaming query: what its checkpoint has finished, against the current ends of the logs. Before its
     first micro-batch is done, that is where this one starts; the JVM connector's does not say. `name`: for people, in
     place of the checkpoint's."""
-    from kafkasource.cli.checkpoint import read_checkpoint
+    from kafkasource.source.plan.checkpoint import read_checkpoint
 
     checkpoint = read_checkpoint(location)
     done, planned = checkpoint.done.offsets, checkpoint.planned

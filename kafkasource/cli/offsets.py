@@ -92,7 +92,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
 def _show_checkpoint(arguments: argparse.Namespace) -> int:
     """Needs no broker."""
-    from kafkasource.cli.checkpoint import read_checkpoint
+    from kafkasource.source.plan.checkpoint import read_checkpoint
 
     found = read_checkpoint(arguments.checkpoint)
     planned = found.planned.offsets if found.planned else {}
@@ -139,7 +139,7 @@ def _set(arguments: argparse.Namespace) -> int:
 
 def _wanted(cluster: Cluster, arguments: argparse.Namespace) -> dict[TopicPartition, int]:
     if arguments.to_checkpoint:
-        from kafkasource.cli.checkpoint import read_checkpoint
+        from kafkasource.source.plan.checkpoint import read_checkpoint
 
         found = read_checkpoint(arguments.to_checkpoint).done.offsets
         if not found:

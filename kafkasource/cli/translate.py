@@ -100,7 +100,7 @@ def _wanted(arguments: argparse.Namespace) -> dict[TopicPartition, int]:
     if arguments.offset:
         return dict(arguments.offset)
     if arguments.checkpoint:
-        from kafkasource.cli.checkpoint import read_checkpoint
+        from kafkasource.source.plan.checkpoint import read_checkpoint
 
         found = read_checkpoint(arguments.checkpoint).done.offsets
         if not found:

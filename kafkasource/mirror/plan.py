@@ -18,8 +18,10 @@ from kafkasource import options
 from kafkasource.errors import OptionError
 from kafkasource.mirror.circles import Stop, decide
 from kafkasource.mirror.flow import SAME_NAME, Flow, pattern_of
+from kafkasource.mirror.positions import FlowRules, Reader, SourceRules, offsets_json
 from kafkasource.options.java_regex import compile_java
 from kafkasource.sink.clusters.origin import ORIGIN_HEADER, UnlessFrom
+from kafkasource.types import TopicPartition
 
 RECORD_HEADER = "mirror.record"  # the record's place in that cluster: topic/partition/offset
 
@@ -33,7 +35,8 @@ _OURS = (
     *("subscribe", "subscribePattern", "assign", "includeHeaders", "columns", "packRecords", "addHeaders", "stopFile"),
     *("clusters", "topic", "createTopic", "onlyTopics", "unlessOrigin", "offsetMap", "refusedTopics"),
 )
-_PREFIX = "transactionalIdPrefix"
+_PREFIX, _GUARANTEE = "transactionalIdPrefix", "deliveryGuarantee"
+_STARTS = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy")
 
 
 @dataclass(frozen=True)
@@ -150,10 +153,11 @@ def _check_pattern(flow: Flow, pattern: str) -> None:
 
 @dataclass(frozen=True)
 class Route:
-    """One streaming query: from one cluster to all of its targets."""
+    """All flows that leave one cluster. One streaming query reads for them, but where some have to catch up."""
 
     source: str
     flows: tuple[Flow, ...]
+    rules: SourceRules
     patterns: Mapping[str, str]  # by target: a pattern for the topics that it gets
     read: Mapping[str, str] = field(repr=False)  # options of the read
     write: Mapping[str, str] = field(repr=False)  # and of the write
@@ -213,13 +217,15 @@ def routes(plan: Plan, cluster_ids: Mapping[str, str | None] | None = None) -> l
         added = {ORIGIN_HEADER: f"{ids[source]}/${{topic}}"} if header else {}
         if plan.provenance:
             added[RECORD_HEADER] = "${topic}/${partition}/${offset}"
+        rules = _rules(plan, flows, patterns, ids, added)
         found.append(
             Route(
                 source,
                 flows,
+                rules,
                 patterns,
-                _reading(plan, source, patterns.values(), added),
-                _writing(plan, source, flows, patterns, ids),
+                _reading(plan, source, rules, rules.flows),
+                _writing(plan, source, rules, rules.flows),
                 added,
                 None if plan.checkpoint is None else f"{plan.checkpoint.rstrip('/')}/{source}",
                 {
@@ -232,8 +238,64 @@ def routes(plan: Plan, cluster_ids: Mapping[str, str | None] | None = None) -> l
     return found
 
 
-def _reading(plan: Plan, source: str, patterns: Iterable[str], added: Mapping[str, str]) -> dict[str, str]:
-    distinct = list(dict.fromkeys(patterns))
+def reader_options(
+    plan: Plan,
+    route: Route,
+    rules: SourceRules,
+    reader: Reader,
+    *,
+    flows: Iterable[FlowRules] | None = None,
+    front: Mapping[TopicPartition, int] | None = None,
+    names: Mapping[str, str] | None = None,
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The options of a reader's read and write, under the rules of its record.
+
+    `flows`: those to write to, if not all. `front`: where a catch-up ends. `names`: of clusters that have another name
+    in the plan than in the rules.
+    """
+    read = _reading(plan, route.source, rules, reader.flows)
+    write = _writing(plan, route.source, rules, reader.flows if flows is None else flows, names or {})
+    if _PREFIX in write:
+        write[_PREFIX] += f".{reader.name}"
+    if reader.start is not None:
+        for name in _STARTS:
+            read.pop(name, None)
+        read["startingOffsets"] = json.dumps(offsets_json(reader.start)) if reader.start else "earliest"
+    if front is not None:
+        for name in ("subscribePattern", "kafka.group.id", "commitOffsets", "groupOwnership"):
+            read.pop(name, None)  # the group's offsets are those of the shared reader
+        places = offsets_json(front)
+        read["assign"] = json.dumps({topic: list(map(int, numbers)) for topic, numbers in places.items()})
+        read["endingOffsets"] = json.dumps(places)
+    return read, write
+
+
+def _rules(
+    plan: Plan, flows: Iterable[Flow], patterns: Mapping[str, str], ids: Mapping[str, str], added: Mapping[str, str]
+) -> SourceRules:
+    renamed = tuple(
+        (ids[flow.source], ids[flow.target], flow.template) for flow in plan.flows if flow.template != SAME_NAME
+    )
+    found = []
+    for flow in flows:
+        unless = plan.unless_from(flow)
+        left_out = UnlessFrom(ids[flow.source], tuple(ids[name] for name in unless), renamed) if unless else None
+        found.append(
+            FlowRules(
+                flow.target,
+                flow.template,
+                patterns[flow.target],
+                left_out.to_json() if left_out is not None else None,
+                offset_map_topic(flow.source) if flow.offset_map else None,
+            )
+        )
+    guarantee = _of_role(plan.write, "sink").get(_GUARANTEE)
+    once = plan.exactly_once if guarantee is None else guarantee.lower() == "exactly_once"
+    return SourceRules(tuple(found), added, once)
+
+
+def _reading(plan: Plan, source: str, rules: SourceRules, flows: Iterable[FlowRules]) -> dict[str, str]:
+    distinct = list(dict.fromkeys(flow.topics for flow in flows))
     wanted = distinct[0] if len(distinct) == 1 else "|".join(f"(?:{pattern})" for pattern in distinct)
     given = {**plan.options_for(source, "source"), **_of_role(plan.read, "source")}
     limited = {options.canonical(key) for key in given} & {"maxOffsetsPerTrigger", "maxBytesPerTrigger"}
@@ -241,38 +303,41 @@ def _reading(plan: Plan, source: str, patterns: Iterable[str], added: Mapping[st
         "startingOffsets": "earliest",
         "failOnDeletedTopic": "false",  # the others' records are to be copied all the same
         **({} if limited else {"maxOffsetsPerTrigger": str(MOST_OFFSETS), "maxBytesPerTrigger": MOST_BYTES}),
-        **({"kafka.isolation.level": "read_committed"} if plan.exactly_once else {}),
+        **({"kafka.isolation.level": "read_committed"} if rules.exactly_once else {}),
         **given,
         "subscribePattern": wanted,
         "includeHeaders": "true",  # they are mirrored
         "packRecords": "true",
-        **({"addHeaders": json.dumps(added)} if added else {}),
+        **({"addHeaders": json.dumps(dict(rules.headers))} if rules.headers else {}),
     }
 
 
 def _writing(
-    plan: Plan, source: str, flows: Iterable[Flow], patterns: Mapping[str, str], ids: Mapping[str, str]
+    plan: Plan,
+    source: str,
+    rules: SourceRules,
+    flows: Iterable[FlowRules],
+    names: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    renamed = tuple(
-        (ids[flow.source], ids[flow.target], flow.template) for flow in plan.flows if flow.template != SAME_NAME
-    )
+    """`names`: of clusters that have another name in the plan than in the rules."""
+    own = {flow.target: flow for flow in plan.flows if flow.source == source}
     clusters: dict[str, dict[str, str]] = {}
-    for flow in flows:
-        clusters[flow.target] = {
-            **plan.options_for(flow.target, "sink"),
-            **flow.options,
-            "topic": flow.template,
-            "onlyTopics": patterns[flow.target],
+    for rule in flows:
+        name = (names or {}).get(rule.target, rule.target)
+        clusters[rule.target] = {
+            **plan.options_for(name, "sink"),
+            **(own[name].options if name in own else {}),
+            "topic": rule.topic,
+            "onlyTopics": rule.topics,
             "refusedTopics": "[]",
         }
-        unless = plan.unless_from(flow)
-        if unless:
-            left_out = UnlessFrom(ids[source], tuple(ids[name] for name in unless), renamed)
-            clusters[flow.target]["unlessOrigin"] = left_out.to_json()
-        if flow.offset_map:
-            clusters[flow.target]["offsetMap"] = offset_map_topic(source)
-    once = {"deliveryGuarantee": "exactly_once"} if plan.exactly_once else {}
+        if rule.unless_origin is not None:
+            clusters[rule.target]["unlessOrigin"] = rule.unless_origin
+        if rule.offset_map is not None:
+            clusters[rule.target]["offsetMap"] = rule.offset_map
     shared = _of_role(plan.write, "sink")
+    shared.pop(_GUARANTEE, None)
+    once = {_GUARANTEE: "exactly_once"} if rules.exactly_once else {}
     if _PREFIX in shared:  # else the queries of two sources would fence each other at a target that both write to
         shared[_PREFIX] += f".{source}"
     return {**once, **shared, "clusters": json.dumps(clusters)}
@@ -281,8 +346,8 @@ def _writing(
 def with_refused(write: Mapping[str, str], refused: Mapping[str, Iterable[str]]) -> dict[str, str]:
     """The options of a write, with the topics that each target is known to refuse."""
     clusters = json.loads(write["clusters"])
-    for target, topics in refused.items():
-        clusters[target]["refusedTopics"] = json.dumps(list(topics))
+    for target in refused.keys() & clusters.keys():  # a reader may write to some
+        clusters[target]["refusedTopics"] = json.dumps(list(refused[target]))
     return {**write, "clusters": json.dumps(clusters)}
 
 

@@ -36,7 +36,7 @@ class FlowRules:
     target: str
     topic: str  # the template of the topics' names there: `east.${topic}`
     topics: str  # a pattern
-    unless_header: str | None = None  # the option `unlessHeader`
+    unless_origin: str | None = None  # the option `unlessOrigin`
     offset_map: str | None = None  # the topic with the map at the target
 
     @property
@@ -292,7 +292,7 @@ def _flow_json(flow: FlowRules) -> dict[str, str | None]:
         "target": flow.target,
         "topic": flow.topic,
         "topics": flow.topics,
-        "unless_header": flow.unless_header,
+        "unless_origin": flow.unless_origin,
         "offset_map": flow.offset_map,
     }
 

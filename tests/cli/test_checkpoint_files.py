@@ -7,8 +7,8 @@ import pytest
 from pyarrow import fs
 
 from kafkasource.cli import main
-from kafkasource.cli.checkpoint import read_checkpoint
 from kafkasource.errors import KafkaSourceError
+from kafkasource.source.plan.checkpoint import read_checkpoint
 from kafkasource.types import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kafkasource.cli import checkpoint, write
+from kafkasource.cli import write
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.metrics.lag import lag
-from kafkasource.source.plan import offsets
+from kafkasource.source.plan import checkpoint, offsets
 from kafkasource.source.plan.positions import parse_offsets
 from kafkasource.source.plan.subscription import parse_subscription
 from kafkasource.types import TopicPartition

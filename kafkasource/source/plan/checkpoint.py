@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 from uuid import UUID
 
 from kafkasource.errors import KafkaSourceError
@@ -34,10 +35,10 @@ class Checkpoint:
 def read_checkpoint(location: str) -> Checkpoint:
     """The checkpoint there; else the only one in a folder beneath, as a mirror's folder has them. Raises
     KafkaSourceError where there is none, more than one beneath, or none of a query that reads Kafka."""
-    files = _Files(location)
-    plans = files.numbers("offsets")
-    if not plans:
-        beneath = files.checkpoints_beneath()
+    files = StoredFiles(location)
+    found = checkpoint_in(files, "")
+    if found is None:
+        beneath = [f"{location.rstrip('/')}/{name}" for name in files.names("") if _numbers(files, f"{name}/offsets")]
         if len(beneath) == 1:
             return read_checkpoint(beneath[0])
         raise KafkaSourceError(
@@ -46,20 +47,46 @@ def read_checkpoint(location: str) -> Checkpoint:
             else f"{location} is not the checkpoint of a streaming query: its folder `offsets` is missing or has no "
             "micro-batch, and no folder beneath is one"
         )
-    commits = files.numbers("commits")
-    done = max((number for number in plans if commits and number <= max(commits)), default=None)
-    planned = max(plans) if done is None or max(plans) > done else None
-
-    def plan(number: int | None) -> StreamOffset | None:
-        return None if number is None else _merged(files.text("offsets", number))
-
-    found = Checkpoint(without_password(location), done, plan(done) or StreamOffset({}), planned, plan(planned))
     if not found.done.offsets and not (found.planned and found.planned.offsets):
         raise KafkaSourceError(f"{location} is the checkpoint of a query that does not read from Kafka")
     return found
 
 
-class _Files:
+class Files(Protocol):
+    """Files below a location; paths are relative to it. Raises KafkaSourceError where they cannot be read."""
+
+    location: str
+
+    def names(self, folder: str) -> list[str]:
+        """The names of files and folders there, sorted; none where there is no such folder."""
+
+    def text(self, path: str) -> str: ...
+
+
+def checkpoint_in(files: Files, folder: str) -> Checkpoint | None:
+    """The checkpoint in this folder; None if no micro-batch was planned there yet."""
+    base = f"{folder}/" if folder else ""
+    plans = _numbers(files, f"{base}offsets")
+    if not plans:
+        return None
+    commits = _numbers(files, f"{base}commits")
+    done = max((number for number in plans if commits and number <= max(commits)), default=None)
+    planned = max(plans) if done is None or max(plans) > done else None
+
+    def plan(number: int | None) -> StreamOffset | None:
+        return None if number is None else _merged(files.text(f"{base}offsets/{number}"))
+
+    where = without_password(f"{files.location.rstrip('/')}/{folder}" if folder else files.location)
+    return Checkpoint(where, done, plan(done) or StreamOffset({}), planned, plan(planned))
+
+
+def _numbers(files: Files, folder: str) -> list[int]:
+    return sorted(int(name) for name in files.names(folder) if name.isdecimal())
+
+
+class StoredFiles:
+    """A folder of this machine, or one that pyarrow reads by its URI."""
+
     def __init__(self, location: str) -> None:
         from pyarrow import fs
 
@@ -71,31 +98,24 @@ class _Files:
         except (OSError, ValueError, ImportError) as error:
             raise KafkaSourceError(f"{location} cannot be read: {error}") from None
         self._selector = fs.FileSelector
-        self._location = location
+        self.location = location
 
-    def numbers(self, folder: str) -> list[int]:
+    def names(self, folder: str) -> list[str]:
         try:
-            found = self._fs.get_file_info(self._selector(f"{self._root}/{folder}", allow_not_found=True))
+            found = self._fs.get_file_info(self._selector(self._path(folder), allow_not_found=True))
         except OSError as error:
-            raise KafkaSourceError(f"{self._location} cannot be read: {error}") from None
-        return sorted(int(each.base_name) for each in found if each.base_name.isdecimal())
+            raise KafkaSourceError(f"{self.location} cannot be read: {error}") from None
+        return sorted(each.base_name for each in found)
 
-    def checkpoints_beneath(self) -> list[str]:
-        """Folders directly beneath that have `offsets` with a micro-batch."""
+    def text(self, path: str) -> str:
         try:
-            found = self._fs.get_file_info(self._selector(self._root, allow_not_found=True))
-        except OSError as error:
-            raise KafkaSourceError(f"{self._location} cannot be read: {error}") from None
-        base = self._location.rstrip("/")
-        folders = sorted(f"{base}/{each.base_name}" for each in found if not each.is_file)
-        return [each for each in folders if _Files(each).numbers("offsets")]
-
-    def text(self, folder: str, number: int) -> str:
-        try:
-            with self._fs.open_input_stream(f"{self._root}/{folder}/{number}") as stream:
+            with self._fs.open_input_stream(self._path(path)) as stream:
                 return bytes(stream.read()).decode()
         except (OSError, UnicodeDecodeError) as error:
-            raise KafkaSourceError(f"{self._location}/{folder}/{number} cannot be read: {error}") from None
+            raise KafkaSourceError(f"{self.location}/{path} cannot be read: {error}") from None
+
+    def _path(self, path: str) -> str:
+        return f"{self._root}/{path}" if path else self._root
 
 
 def _merged(text: str) -> StreamOffset:
