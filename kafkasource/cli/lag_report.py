@@ -8,9 +8,13 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from kafkasource.admin.lag import LagReport, of_group, places_of
+from kafkasource.errors import KafkaSourceError
+from kafkasource.security.quoting import without_password
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
+    from kafkasource.mirror.positions import Reader
+    from kafkasource.source.plan.checkpoint import Files
 
 
 def add_group_or_checkpoint(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
@@ -52,6 +56,24 @@ def of_query(cluster: Cluster, location: str, name: str | None = None) -> LagRep
     )
 
 
+def _of_reader(cluster: Cluster, files: Files, source: str, reader: Reader) -> LagReport:
+    """The lag of a query of a mirror. It starts where the mirror's record says, if it has not begun."""
+    from kafkasource.source.plan.checkpoint import checkpoint_in
+
+    folder = f"{source}/{reader.name}"
+    flows = ", ".join(f"{source}->{flow.target}" for flow in reader.flows)
+    name = f"{flows}, which catches up," if reader.catches_up else flows
+    where = f"{files.location.rstrip('/')}/{folder}"
+    if checkpoint_in(files, folder) is not None:
+        return of_query(cluster, where, name)
+    return LagReport(
+        f"{name} before its first micro-batch",
+        places_of(cluster, reader.start or {}),
+        None,
+        {"checkpoint": without_password(where), "batch": None},
+    )
+
+
 @contextmanager
 def of_mirror(file: str) -> Iterator[Callable[[], list[LagReport]]]:
     """Asks the clusters that a mirror reads, each as the file says, for the lag of each of its queries."""
@@ -61,8 +83,12 @@ def of_mirror(file: str) -> Iterator[Callable[[], list[LagReport]]]:
     from kafkasource.client.cluster import Cluster
     from kafkasource.client.config import ClientConfig
     from kafkasource.mirror import job
+    from kafkasource.mirror.files import newest_record
+    from kafkasource.source.plan.checkpoint import StoredFiles
 
-    routes = job.check(mirror.read(file))
+    plan = mirror.read(file)
+    routes = job.check(plan)
+    files = StoredFiles(str(plan.checkpoint))
     with ExitStack() as opened:
         clusters = []
         for route in routes:
@@ -72,9 +98,13 @@ def of_mirror(file: str) -> Iterator[Callable[[], list[LagReport]]]:
             clusters.append(opened.enter_context(Cluster(config)))
 
         def reports() -> list[LagReport]:
-            return [
-                of_query(cluster, str(route.checkpoint), ", ".join(map(str, route.flows)))
-                for cluster, route in zip(clusters, routes, strict=True)
-            ]
+            found = []
+            for cluster, route in zip(clusters, routes, strict=True):
+                record = newest_record(files, route.source)  # anew: readers come and go
+                if record is None:
+                    where = without_password(str(route.checkpoint))
+                    raise KafkaSourceError(f"{where} has no record of a mirror's positions: it has not run yet")
+                found += [_of_reader(cluster, files, route.source, reader) for reader in record.readers]
+            return found
 
         yield reports

@@ -15,7 +15,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 HELP = "mirror clusters, as a Spark job from a TOML file"
 EXAMPLES = """examples:
   pykafka mirror mirror.toml --check          what would be read from where and written to where
+  pykafka mirror mirror.toml --status         where each flow is, and what a start would copy
   pykafka mirror mirror.toml
   pykafka mirror mm2.properties --checkpoint /checkpoints/mirror
   spark-submit --master yarn examples/mirror.py mirror.toml"""
@@ -45,11 +45,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--check",
         action="store_true",
-        help="print what the mirror would do, without contacting a broker or starting Spark",
+        help="print what the mirror would do, without starting Spark; with a checkpoint also what changes",
+    )
+    parser.add_argument(
+        "--status", action="store_true", help="print where each flow is, and what a start would copy; without Spark"
     )
     parser.add_argument("--once", action="store_true", help="end when all records that exist now are copied")
     parser.add_argument("--checkpoint", metavar="LOCATION", help="use this checkpoint instead of the one in the file")
-    parser.add_argument("--json", action="store_true", help="with --check: JSON on stdout")
+    parser.add_argument("--json", action="store_true", help="with --check or --status: JSON on stdout")
     parser.set_defaults(run=_run)
 
 
@@ -64,6 +67,12 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.check:
         print(json.dumps([_as_json(route) for route in routes], indent=1)) if arguments.json else _show(plan, routes)
         return 0
+    if arguments.status:
+        from kafkasource.cli import mirror_flows
+
+        found = mirror_flows.flows_of(plan)
+        print(json.dumps(mirror_flows.as_json(found), indent=1)) if arguments.json else mirror_flows.show(found)
+        return 0
     with _ended() as end:
         spark = _spark()
         end.watch()
@@ -73,8 +82,8 @@ def _run(arguments: argparse.Namespace) -> int:
                 print(f"pykafka: mirroring {', '.join(map(str, plan.flows))}", file=sys.stderr)
                 if mirror.metrics is not None:
                     print(f"pykafka: metrics at {mirror.metrics.url}", file=sys.stderr)
-                status = Status(routes, sys.stderr)
-                done = mirror.wait(end.event, partial(status.look, mirror.queries))
+                status = Status(mirror.runs, sys.stderr)
+                done = mirror.wait(end.event, lambda: status.look(mirror.queries))
                 status.show(mirror.queries)
                 if not done:
                     mirror.finish()
@@ -168,7 +177,7 @@ def _spark() -> SparkSession:
 
 
 def _show(plan: Plan, routes: list[Route]) -> None:
-    from kafkasource.cli import tables
+    from kafkasource.cli import mirror_flows, tables
 
     rows = [
         (
@@ -184,6 +193,15 @@ def _show(plan: Plan, routes: list[Route]) -> None:
     tables.show(("from", "to", "topics", "there", "cycles end"), rows)
     queries = many(len(routes), "query" if len(routes) == 1 else "querie")
     print(f"{queries}, checkpoints below {without_password(str(plan.checkpoint))}")
+    try:
+        found = mirror_flows.flows_of(plan) if mirror_flows.has_run(plan) else None
+    except OptionError:  # a start would be refused
+        raise
+    except KafkaSourceError as error:
+        print(f"where the flows are is not known: {error}")
+    else:
+        if found is not None:
+            mirror_flows.show(found)
 
 
 def _as_json(route: Route) -> dict[str, object]:

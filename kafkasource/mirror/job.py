@@ -1,7 +1,7 @@
-"""The Spark job of a mirror: one streaming query for each cluster that it reads, and one thread that keeps topics.
+"""The Spark job of a mirror: for each cluster that it reads a run of its own (`source_run`), and what they share.
 
 It runs on the driver, in the user's process. `finish` ends it after the running micro-batches are committed; `stop`
-cancels them. When a query fails, the job stops the others too: nobody would notice a mirror that works in part.
+cancels them. It fails when nothing goes on any more.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,9 +24,16 @@ from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.mirror.carried_settings import CarriedSettings
 from kafkasource.mirror.checkpoint_lock import CheckpointLocks
 from kafkasource.mirror.cluster_ids import cluster_ids
-from kafkasource.mirror.plan import Plan, Route, routes, with_refused
+from kafkasource.mirror.files import MirrorFiles, files_at, newest_record
+from kafkasource.mirror.plan import Plan, Route, reader_options, routes, with_refused
+from kafkasource.mirror.positions import FlowRules, Reader, Record, carried_over
+from kafkasource.mirror.restart import Source
+from kafkasource.mirror.source_logs import source_now
+from kafkasource.mirror.source_run import POLL_S, SourceRun, name_of
 from kafkasource.mirror.topics import TopicKeeper
 from kafkasource.sink.clusters import targets
+from kafkasource.source.plan.offsets import PartitionOffsets
+from kafkasource.spark_api import TELLS_START_AND_LIMIT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,9 +42,6 @@ if TYPE_CHECKING:
     from kafkasource.monitor.served import ServedMetrics
 
 log = logging.getLogger("kafkasource.mirror")
-
-_POLL_S = 0.2
-_BETWEEN_TRIGGERS = "Waiting for next trigger"  # Spark shows this status only after the first trigger
 
 # Spark settings for packed records, about 1 MiB in a row. `[spark]` in the file takes precedence.
 _PACKED = {"spark.sql.execution.arrow.maxRecordsPerBatch": "4"}  # rows that the JVM holds until an Arrow batch is full
@@ -51,22 +55,27 @@ class MirrorFailed(KafkaSourceError):
 class Mirror:
     """A running mirror. Only one thread may call its methods."""
 
-    queries: list[StreamingQuery]
-    keepers: list[TopicKeeper]
+    runs: list[SourceRun] = field(default_factory=list)
     metrics: ServedMetrics | None = None  # if the file asks for it
-    folder: Path = Path()  # folder of the queries' stop files (`source.spark.stop_file`)
     locks: CheckpointLocks = field(default_factory=CheckpointLocks)
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
 
-    def wait(self, end: threading.Event | None = None, look: Callable[[], None] = lambda: None) -> bool:
-        """Wait until `end` is set (returns False), or until all queries have ended (with `once`; returns True).
+    @property
+    def queries(self) -> list[StreamingQuery]:
+        """Those that run now. Their number changes: a flow that is behind has one of its own until it has caught up."""
+        return [query for run in self.runs for query in run.queries]
 
-        `look` is called several times a second. Raises MirrorFailed as soon as a query fails.
+    def wait(self, end: threading.Event | None = None, look: Callable[[], None] = lambda: None) -> bool:
+        """Wait until `end` is set (returns False), or until all is copied (with `once`; returns True).
+
+        `look` is called several times a second. Raises MirrorFailed when nothing goes on any more: each source has
+        failed, or has copied all there is. As long as one goes on, those that failed are started again.
         """
         end = end or threading.Event()
-        while not end.wait(_POLL_S):
+        while not end.wait(POLL_S):
             look()
-            if not self._active():
+            if all(run.rests for run in self.runs):
+                self._raise_errors()
                 return True
         return False
 
@@ -75,30 +84,19 @@ class Mirror:
 
         No query begins another one, so `stop` then cancels nothing.
 
-        The wait lasts as long as a micro-batch, even while a cluster is unreachable. Raises MirrorFailed if a query
-        fails.
+        The wait lasts as long as a micro-batch, even while a cluster is unreachable. Raises MirrorFailed if a source or
+        a query has failed and does not run again.
         """
-        for query in self.queries:
-            self._stop_file(query).touch()
-        while any(not self._held(query) for query in self._active()):
-            self.sleep(_POLL_S)
+        for run in self.runs:
+            run.finish()
+        while any(not run.finished for run in self.runs):
+            self.sleep(POLL_S)
+        self._raise_errors()
 
-    def _active(self) -> list[StreamingQuery]:
-        active = [query for query in self.queries if query.isActive]
-        for query in self.queries:
-            error = query.exception()
-            if error is not None:
-                raise MirrorFailed(f"query {query.name}: {_first_line(error)}")
-        return active
-
-    def _held(self, query: StreamingQuery) -> bool:
-        """Whether the query has answered its stop file, or waits for its next trigger, where it would answer."""
-        status = query.status
-        idle = status["message"] == _BETWEEN_TRIGGERS and not status["isTriggerActive"]
-        return idle or not self._stop_file(query).exists()
-
-    def _stop_file(self, query: StreamingQuery) -> Path:
-        return self.folder / str(query.name)
+    def _raise_errors(self) -> None:
+        errors = [error for run in self.runs for error in run.errors]
+        if errors:
+            raise MirrorFailed("; ".join(errors))
 
     def stop(self) -> None:
         """End queries and threads at once. The next run does unfinished micro-batches again."""
@@ -106,10 +104,8 @@ class Mirror:
             ends.callback(self.locks.close)
             if self.metrics is not None:
                 ends.callback(self.metrics.close)
-            for keeper in self.keepers:
-                ends.callback(keeper.close)
-            for query in self.queries:
-                ends.callback(query.stop)
+            for run in self.runs:
+                ends.callback(run.stop)
 
 
 def check(plan: Plan, ids: Mapping[str, str | None] | None = None) -> list[Route]:
@@ -130,34 +126,131 @@ def check(plan: Plan, ids: Mapping[str, str | None] | None = None) -> list[Route
 
 
 def start(plan: Plan, spark: SparkSession, *, once: bool = False, end: threading.Event | None = None) -> Mirror:
-    """Create the topics, then begin to copy records.
+    """Create the topics, then begin to copy records. Returns when the first source copies.
 
-    `once`: end when all records that exist now are at the targets. `end`: start no further query once it is set. Raises
-    OptionError, also where another mirror runs with the checkpoint, and the errors of clusters that refuse.
+    `once`: end when all records that exist now are at the targets. `end`: set when the mirror is to end. Raises
+    OptionError, also where another mirror runs with the checkpoint; and, if no source can be started, the error of one.
     """
-    found = check(plan, cluster_ids(check(plan)))
+    found = check(plan)
     kafkasource.register(spark)
-    mirror = Mirror([], [], folder=_stop_files())
+    mirror = Mirror()
     try:
         default_scheme = _default_scheme(spark)
         for route in found:
             mirror.locks.take(str(route.checkpoint), default_scheme)
+        engine = SparkEngine(plan, spark, files_at(str(plan.checkpoint), spark, default_scheme))
         if plan.metrics_port is not None:
-            sinks = {route.name: {**route.write, "checkpointLocation": str(route.checkpoint)} for route in found}
-            once_only = sinks if plan.exactly_once else None
-            mirror.metrics = kafkasource.serve_metrics(spark, plan.metrics_port, plan.metrics_host, sinks=once_only)
-        in_circles = CarriedSettings()
-        for route in found:
-            keeper = _keeper(plan, route, in_circles)
-            mirror.keepers.append(keeper)
-            keeper.start()
-            if end is not None and end.is_set():
+            mirror.metrics = kafkasource.serve_metrics(spark, plan.metrics_port, plan.metrics_host, sinks=engine.sinks)
+        fail_on_loss = {route.source: options.parse(dict(route.read), "source")["failOnDataLoss"] for route in found}
+        folder = _stop_files()
+        for source, fails in fail_on_loss.items():
+            mirror.runs.append(SourceRun(source, engine, folder, once=once, fail_on_data_loss=fails))
+        for run in mirror.runs:
+            run.others = [other for other in mirror.runs if other is not run]
+            run.start()
+        while not (end is not None and end.is_set()) and not any(run.queries for run in mirror.runs):
+            if all(run.rests for run in mirror.runs):
+                failures = [run.failure for run in mirror.runs if run.failure is not None]
+                if failures and len(failures) == len(mirror.runs):
+                    raise failures[0]
                 break
-            mirror.queries.append(_query(plan, route, spark, once, mirror.folder / route.name, keeper.refused()))
+            time.sleep(POLL_S)
     except BaseException:
         mirror.stop()
         raise
     return mirror
+
+
+class SparkEngine:
+    """What the runs of all sources share. Any thread."""
+
+    limits_all = TELLS_START_AND_LIMIT
+
+    def __init__(self, plan: Plan, spark: SparkSession, files: MirrorFiles) -> None:
+        self.files = files
+        self.sources: Collection[str] = {flow.source for flow in plan.flows}
+        self.sinks: dict[str, Mapping[str, str]] = {}  # of queries that write exactly once, for the metrics
+        self._plan, self._spark = plan, spark
+        self._in_circles = CarriedSettings()
+        self._keepers: dict[str, TopicKeeper] = {}
+        self._lock = threading.Lock()
+        self._ids: dict[str, str | None] = dict.fromkeys(plan.clusters)
+        for source in self.sources:
+            record = newest_record(files, source)
+            known = record.cluster_ids if record is not None else {}
+            self._ids.update((name, its) for name, its in known.items() if name in self._ids and its is not None)
+        self._routes: dict[str, Route] = {}
+        self._renew()
+
+    def _renew(self) -> None:
+        self._routes = {route.source: route for route in routes(self._plan, self._ids)}
+
+    def ask_ids(self, route: Route) -> None:
+        found = cluster_ids([route])
+        with self._lock:
+            self._ids = {**self._ids, **{name: its for name, its in found.items() if its is not None}}
+            self._renew()
+
+    def ids(self) -> Mapping[str, str | None]:
+        return self._ids
+
+    def route(self, source: str) -> Route:
+        return self._routes[source]
+
+    def keeper(self, route: Route) -> TopicKeeper:
+        keeper = _keeper(self._plan, route, self._in_circles)
+        self._keepers[route.source] = keeper
+        return keeper
+
+    def source_now(self, route: Route, known: Collection[str], first: bool) -> Source:
+        return source_now(route, known, first)
+
+    def query(
+        self,
+        route: Route,
+        record: Record,
+        reader: Reader,
+        stop_file: Path,
+        *,
+        flows: Sequence[FlowRules] | None = None,
+        front: PartitionOffsets | None = None,
+        once: bool = False,
+    ) -> StreamingQuery:
+        from pyspark.sql import SparkSession
+
+        names = carried_over(record, self._ids, ())
+        read, write = reader_options(self._plan, route, record, reader, flows=flows, front=front, names=names)
+        write = with_refused(write, self._keepers[route.source].refused())
+        name = name_of(route.source, reader)
+        checkpoint = f"{str(self._plan.checkpoint).rstrip('/')}/{record.source}/{reader.name}"
+        if record.rules.exactly_once:
+            self.sinks[name] = {**write, "checkpointLocation": checkpoint}
+        rows = (
+            self._spark.readStream.format("pykafka")
+            .option("trigger", "availableNow" if once else "processingTime")
+            .options(**_texts(read), stopFile=str(stop_file))
+            .load()
+        )
+        writer: DataStreamWriter = (
+            rows.writeStream.format("pykafka")
+            .queryName(name)
+            .options(**_texts(write))
+            .option("checkpointLocation", checkpoint)
+        )
+        if once:
+            writer = writer.trigger(availableNow=True)
+        elif self._plan.trigger is not None:
+            writer = writer.trigger(processingTime=self._plan.trigger)
+        # Spark looks data sources up in the active session, which is one of the thread.
+        SparkSession._get_j_spark_session_class(self._spark._jvm).setActiveSession(self._spark._jsparkSession)
+        with self._lock, _set(self._spark, {**_PACKED, **self._plan.spark}):
+            query: StreamingQuery = writer.start()
+        log.info("%s: %s", name, ", ".join(f"{route.source}->{flow.target}" for flow in reader.flows))
+        return query
+
+    def error_of(self, query: StreamingQuery) -> str | None:
+        error = query.exception()
+        return None if error is None else _first_line(error)
 
 
 def _default_scheme(spark: SparkSession) -> str:
@@ -189,32 +282,6 @@ def _keeper(plan: Plan, route: Route, in_circles: CarriedSettings | None = None)
         optional=[name for name, target in by_name.items() if target.policy == "discard"],
         in_circles=in_circles,
     )
-
-
-def _query(
-    plan: Plan,
-    route: Route,
-    spark: SparkSession,
-    once: bool,
-    stop_file: Path,
-    refused: Mapping[str, Iterable[str]],
-) -> StreamingQuery:
-    reader = spark.readStream.format("pykafka").option("trigger", "availableNow" if once else "processingTime")
-    rows = reader.options(**_texts(route.read), stopFile=str(stop_file)).load()
-    writer: DataStreamWriter = (
-        rows.writeStream.format("pykafka")
-        .queryName(route.name)
-        .options(**_texts(with_refused(route.write, refused)))
-        .option("checkpointLocation", route.checkpoint)
-    )
-    if once:
-        writer = writer.trigger(availableNow=True)
-    elif plan.trigger is not None:
-        writer = writer.trigger(processingTime=plan.trigger)
-    with _set(spark, {**_PACKED, **plan.spark}):
-        query: StreamingQuery = writer.start()
-    log.info("%s: %s", route.name, ", ".join(map(str, route.flows)))
-    return query
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from kafkasource import options
 from kafkasource.errors import OptionError
 from kafkasource.mirror.circles import Stop, decide
 from kafkasource.mirror.flow import SAME_NAME, Flow, pattern_of
-from kafkasource.mirror.positions import FlowRules, Reader, SourceRules, offsets_json
+from kafkasource.mirror.positions import FlowRules, Reader, Record, SourceRules, offsets_json
 from kafkasource.options.java_regex import compile_java
 from kafkasource.sink.clusters.origin import ORIGIN_HEADER, UnlessFrom
 from kafkasource.types import TopicPartition
@@ -241,22 +241,23 @@ def routes(plan: Plan, cluster_ids: Mapping[str, str | None] | None = None) -> l
 def reader_options(
     plan: Plan,
     route: Route,
-    rules: SourceRules,
+    record: Record,
     reader: Reader,
     *,
     flows: Iterable[FlowRules] | None = None,
     front: Mapping[TopicPartition, int] | None = None,
     names: Mapping[str, str] | None = None,
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The options of a reader's read and write, under the rules of its record.
+    """The options of a reader's read and write, as its record wants them.
 
     `flows`: those to write to, if not all. `front`: where a catch-up ends. `names`: of clusters that have another name
     in the plan than in the rules.
     """
-    read = _reading(plan, route.source, rules, reader.flows)
-    write = _writing(plan, route.source, rules, reader.flows if flows is None else flows, names or {})
-    if _PREFIX in write:
-        write[_PREFIX] += f".{reader.name}"
+    read = _reading(plan, route.source, record.rules, reader.flows)
+    write = _writing(plan, route.source, record.rules, reader.flows if flows is None else flows, names)
+    prefix = _of_role(plan.write, "sink").get(_PREFIX)
+    if prefix is not None:
+        write[_PREFIX] = f"{prefix}.{record.source}.{reader.name}"  # the source may have another name now
     if reader.start is not None:
         for name in _STARTS:
             read.pop(name, None)

@@ -153,6 +153,12 @@ def front_now(catch_up: Reader, shared: PartitionOffsets) -> Offsets:
     return {tp: max(end, shared.get(tp, end)) for tp, end in (catch_up.end or {}).items()}
 
 
+def capped(front: PartitionOffsets, done: PartitionOffsets, most: int) -> Offsets:
+    """At most this many offsets of what lies between."""
+    share = max(1, most // max(1, sum(1 for tp, end in front.items() if done.get(tp, 0) < end)))
+    return {tp: min(end, max(done.get(tp, 0), done.get(tp, 0) + share)) for tp, end in front.items()}
+
+
 def rest(front: PartitionOffsets, done: PartitionOffsets) -> int:
     """How many offsets lie between."""
     return sum(max(0, end - done.get(tp, 0)) for tp, end in front.items())
@@ -194,10 +200,10 @@ def _front(several: Iterable[PartitionOffsets]) -> Offsets:
     return front
 
 
-def carried_over(record: Record, ids: Mapping[str, str | None]) -> dict[str, str]:
+def carried_over(record: Record, ids: Mapping[str, str | None], used: Collection[str]) -> dict[str, str]:
     """Clusters that have another name in the file now, old name to new. `ids`: by name, of the file's clusters.
 
-    Raises OptionError where a name now means another cluster.
+    Raises OptionError where a name that is `used` now means another cluster.
     """
     found: dict[str, str] = {}
     for name, old in record.cluster_ids.items():
@@ -208,7 +214,7 @@ def carried_over(record: Record, ids: Mapping[str, str | None]) -> dict[str, str
         other = next((other for other in free if other not in record.cluster_ids and other not in found.values()), None)
         if other is not None:
             found[name] = other
-        elif name in ids:
+        elif name in ids and name in used:
             raise OptionError(
                 f"cluster {name!r} has the id {now} now, and had the id {old} when the mirror ran last with this "
                 "checkpoint: it is another cluster, in which the mirror's positions mean nothing. Give the cluster "

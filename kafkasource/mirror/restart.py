@@ -1,6 +1,7 @@
 """From the record of a source to the readers that run next: how a changed plan takes effect.
 
-    1. settle    each reader that has an open micro-batch does it again, under the plan that it was begun with
+    1. settle    each reader that has an open micro-batch does it again, under the plan that it was begun with. Flows
+                 that are to take no part are taken out of the record before
     2. positions the next offsets of all flows, from the readers' checkpoints
     3. record    is written: new readers that start at these positions. From here on the new plan holds
     4. tidy      folders of readers that the record does not name are deleted
@@ -14,7 +15,7 @@ Decides only: a `World` reads and writes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -63,7 +64,7 @@ class World(Protocol):
 
     def progress(self, reader: Reader) -> Progress: ...
 
-    def repeat(self, rules: SourceRules, reader: Reader, flows: Sequence[FlowRules]) -> None:
+    def repeat(self, rules: SourceRules, reader: Reader, flows: tuple[FlowRules, ...]) -> None:
         """Finish the open micro-batch of a reader, for these of its flows, and begin no other one."""
 
     def source(self, rules: SourceRules, known: Collection[str], first: bool) -> Source:
@@ -95,7 +96,8 @@ def next_record(
     """
     if record is None:
         return _write(world, Record(0, source, {}, rules, (), {}, {}), source, rules, ids, {}, None, {}, warn, True)
-    names = carried_over(record, ids)
+    used = {source, *(flow.target for flow in rules.flows)}
+    names = carried_over(record, ids, used)
     for old, new in names.items():
         warn(f"cluster {old} is called {new} now: the mirror goes on there where it was")
     progress = {reader.name: world.progress(reader) for reader in record.readers}
@@ -107,15 +109,15 @@ def next_record(
             world.save(record)
         world.tidy(record)
         return record
-    done, topic_ids = _settled(world, record, progress, rules, names, ids, warn)
+    record = _without_removed(world, record, progress, rules, names, ids, warn)
+    done, topic_ids = _settled(world, record, progress)
     known = renamed(reached(record, done), names)
     ran = renamed_rules(record.rules, names) if known else None
-    return _write(
-        world, record, source, rules, ids, known, ran, {**record.topic_ids, **topic_ids}, warn, fail_on_data_loss
-    )
+    topic_ids = {**record.topic_ids, **topic_ids}
+    return _write(world, record, source, rules, ids, known, ran, topic_ids, warn, fail_on_data_loss)
 
 
-def _settled(
+def _without_removed(
     world: World,
     record: Record,
     progress: Mapping[str, Progress],
@@ -123,56 +125,83 @@ def _settled(
     names: Mapping[str, str],
     clusters: Collection[str],
     warn: Callable[[str], None],
+) -> Record:
+    """The record without the flows that take no part when open micro-batches are finished.
+
+    It is written first: once such a batch is finished, nothing else shows that it is not at those targets.
+    """
+    parked = {key: dict(places) for key, places in record.parked.items()}
+    removed: set[FlowKey] = set()
+    for reader in record.readers:
+        if not progress[reader.name].open:
+            continue
+        for flow in reader.flows:
+            if not _takes_part(record, flow, rules, names, clusters):
+                warn(
+                    f"the flow {record.source}->{flow.target} was removed while a micro-batch was under way: if it is "
+                    f"wanted again later, that micro-batch may arrive at {flow.target} twice"
+                )
+                removed.add(flow.key)
+    if not removed:
+        return record
+    for reader in record.readers:
+        own = progress[reader.name].done
+        for flow in reader.flows:
+            if flow.key in removed:
+                places = (reader.start or {}) if own is None else own
+                parked.setdefault(flow.key, {}).update((tp, at) for tp, at in places.items() if flow.takes(tp.topic))
+    shared, *catch_ups = (
+        replace(reader, flows=tuple(flow for flow in reader.flows if flow.key not in removed))
+        for reader in record.readers
+    )
+    left = tuple(flow for flow in record.rules.flows if flow.key not in removed)
+    found = replace(
+        record,
+        number=record.number + 1,
+        rules=replace(record.rules, flows=left),
+        readers=(shared, *(reader for reader in catch_ups if reader.flows)),
+        parked=parked,
+    )
+    world.save(found)
+    return found
+
+
+def _takes_part(
+    record: Record, flow: FlowRules, rules: SourceRules, names: Mapping[str, str], clusters: Collection[str]
+) -> bool:
+    """Does the flow take part when its open micro-batch is finished? Under exactly once it has to."""
+    target = names.get(flow.target, flow.target)
+    if target in {each.target for each in rules.flows}:
+        return True
+    if not (record.rules.exactly_once and rules.exactly_once):
+        return False
+    if target not in clusters:
+        raise OptionError(
+            f"the flow {record.source}->{flow.target} was removed while a micro-batch was under way, which may be in "
+            f"{flow.target} in part or whole, and the file does not say how to reach {flow.target} to find out. Start "
+            "the mirror once with the old file, or once with exactly_once = false: if the flow is wanted again later, "
+            "that micro-batch may arrive twice there"
+        )
+    return True
+
+
+def _settled(
+    world: World, record: Record, progress: Mapping[str, Progress]
 ) -> tuple[dict[tuple[str, FlowKey], PartitionOffsets], dict[str, str]]:
     """The next offsets of each reader's flows, and the ids of their topics, when no micro-batch is open any more."""
     done: dict[tuple[str, FlowKey], PartitionOffsets] = {}
     topic_ids: dict[str, str] = {}
     for reader in record.readers:
-        before = after = progress[reader.name]
-        taking = _settling(record, reader, rules, names, clusters, warn) if before.open else reader.flows
-        if before.open and taking:
-            world.repeat(record.rules, reader, taking)
-            after = world.progress(reader)
-            if after.open:
+        now = progress[reader.name]
+        if now.open and reader.flows:
+            world.repeat(record.rules, reader, reader.flows)
+            now = world.progress(reader)
+            if now.open:
                 raise KafkaSourceError(f"the micro-batch that was open in {reader.name} is not finished: start again")
-        topic_ids.update(after.topic_ids)
-        for flow in reader.flows:
-            own = after if flow in taking else before
-            if own.done is not None:
-                done[reader.name, flow.key] = own.done
+        topic_ids.update(now.topic_ids)
+        if now.done is not None:
+            done.update(((reader.name, flow.key), now.done) for flow in reader.flows)
     return done, topic_ids
-
-
-def _settling(
-    record: Record,
-    reader: Reader,
-    rules: SourceRules,
-    names: Mapping[str, str],
-    clusters: Collection[str],
-    warn: Callable[[str], None],
-) -> tuple[FlowRules, ...]:
-    """The flows that take part when an open micro-batch is finished: under exactly once all of them."""
-    wanted = {flow.target for flow in rules.flows}
-    found = []
-    for flow in reader.flows:
-        target = names.get(flow.target, flow.target)
-        if target in wanted:
-            found.append(flow)
-        elif record.rules.exactly_once and rules.exactly_once:
-            if target not in clusters:
-                raise OptionError(
-                    f"the flow {record.source}->{flow.target} was removed while a micro-batch was under way, which may "
-                    f"be in {flow.target} in part or whole, and the file does not say how to reach {flow.target} to "
-                    "find out. Start the mirror once with the old file, or once with exactly_once = false: if the flow "
-                    "is wanted again later, that micro-batch may arrive twice there"
-                )
-            found.append(flow)
-        else:
-            warn(
-                f"the flow {record.source}->{flow.target} was removed while a micro-batch was under way: if it is "
-                f"wanted again later, that micro-batch may arrive at {flow.target} twice"
-            )
-    return tuple(found)
 
 
 def _write(

@@ -63,7 +63,7 @@ class OpenSinks:
     def _asked(self) -> dict[Key, float]:
         found: dict[Key, float] = {}
         failed: dict[tuple[str, str], str] = {}
-        for name, options in self._sinks.items():
+        for name, options in list(self._sinks.items()):  # a mirror's come and go
             try:
                 answers = self._ask(options)
             except KafkaSourceError as error:

@@ -44,7 +44,7 @@ class ServedMetrics:
         self._spark = spark
         workers_python.prepare(spark)
         self._queries = Queries(cluster_name, groups)
-        self._sinks = OpenSinks(sinks or {})
+        self._sinks = OpenSinks({} if sinks is None else sinks)
         self.folder = _folder(spark)
         folder.use(self.folder)
         if self.folder is not None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from confluent_producer import ordered_producer
 
 from kafkasource.cli import main
 from kafkasource.client import ClientConfig, Cluster, TopicPartition
+from kafkasource.mirror.files import LocalFiles, save
+from kafkasource.mirror.positions import FlowRules, Reader, Record, SourceRules
 from kafkasource.protocol.apis import CONSUMER_GROUP_DESCRIBE
 
 pytestmark = pytest.mark.broker
@@ -299,9 +302,9 @@ def test_a_mirrors_lag_is_asked_by_its_file_alone_and_its_checkpoint_is_found_be
     name = kafka_topic(partitions=2)
     produce(name, {0: [b"1"] * 10, 1: [b"1"] * 5})
     checkpoint(0, json.dumps({name: {"0": 4, "1": 5}}))
-    (tmp_path / "mirror" / "east").mkdir(parents=True)
+    (tmp_path / "mirror" / "east" / "1").mkdir(parents=True)
     for folder in ("offsets", "commits"):
-        (tmp_path / folder).rename(tmp_path / "mirror" / "east" / folder)
+        (tmp_path / folder).rename(tmp_path / "mirror" / "east" / "1" / folder)
     assert as_json("lag", "--checkpoint", f"{tmp_path}/mirror")["lag"] == 6
     file = tmp_path / "mirror.toml"
     file.write_text(
@@ -310,9 +313,16 @@ def test_a_mirrors_lag_is_asked_by_its_file_alone_and_its_checkpoint_is_found_be
         '[clusters.west]\nkafka.bootstrap.servers = "127.0.0.1:1"\n'  # what it writes to is not asked
         f'[[flows]]\nfrom = "east"\nto = "west"\ntopics = ["{name}"]\n'
     )
+    assert main(["lag", "--mirror", str(file)]) == 1
+    assert b"/mirror/east has no record of a mirror's positions" in capfdbinary.readouterr().err
+    (flow,) = rules = (FlowRules("west", "${topic}", f"^{name}$"),)
+    readers = Reader("1", rules, None), Reader("1-to-north", (replace(flow, target="north"),), {}, {})
+    record = Record(1, "east", {}, SourceRules(rules), readers, {}, {})
+    save(LocalFiles(f"{tmp_path}/mirror"), record)
     assert main(["lag", "--mirror", str(file), "--fail-above", "5"]) == 1
     lines = capfdbinary.readouterr().out.decode().splitlines()
     assert lines[0] == "lag 6 in 1 of 2 partitions, east->west after micro-batch 0"
+    assert "lag 0 in 0 of 0 partitions, east->north, which catches up, before its first micro-batch" in lines
     assert main(["lag", "--mirror", str(file), "-b", "127.0.0.1:1"]) == 1
     assert b"leave out -b" in capfdbinary.readouterr().err
 

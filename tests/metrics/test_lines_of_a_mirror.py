@@ -1,6 +1,7 @@
 """What `pykafka mirror` says while it runs, from progress as Spark writes it."""
 
 import io
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,7 @@ from spark_progress import progress
 from kafkasource.cli.mirror_status import IN_LOG_S, Status
 from kafkasource.mirror import toml_file
 from kafkasource.mirror.plan import routes
+from kafkasource.mirror.positions import Logs, Reader, Record, replan
 
 BEGAN = 1_700_000_000.0
 FILE = """
@@ -31,10 +33,17 @@ topics = ["other"]
 
 
 @pytest.fixture
-def said():
+def run():
+    (route,) = routes(toml_file.parse(FILE, "mirror.toml"))
+    readers, _ = replan(1, route.rules, {}, Logs({}, {}), None)
+    return SimpleNamespace(source="east", record=Record(1, "east", {}, route.rules, readers, {}, {}), errors=[])
+
+
+@pytest.fixture
+def said(run):
     """Advances the clock, gives the query this progress, and returns what was printed."""
     now, stream = [BEGAN], io.StringIO()
-    status = Status(routes(toml_file.parse(FILE, "mirror.toml")), stream, lambda: now[0])
+    status = Status([run], stream, lambda: now[0])
     query = SimpleNamespace(lastProgress=None)
 
     def after(seconds, told=None):
@@ -67,3 +76,15 @@ def test_a_log_gets_a_line_a_minute_of_each_flow_with_rate_lag_and_end(said):
     assert west.endswith(", done in 30 s")
     (west, _) = said(IN_LOG_S)
     assert west.endswith(", as of 60 s ago, when micro-batch 1 ended")
+
+
+def test_a_flow_that_catches_up_and_what_failed_have_lines_of_their_own(said, run):
+    west, north = run.record.rules.flows
+    catch_up = Reader("2-to-north", (north,), {}, {})
+    run.record = replace(run.record, readers=(Reader("2", (west,), {}), catch_up))
+    run.errors.append("query mirror-east-to-north: no leader")
+    assert said(IN_LOG_S) == [
+        "east->west: the first micro-batch runs",
+        "east->north catches up: the first micro-batch runs",
+        "failed, and is tried again: query mirror-east-to-north: no leader",
+    ]

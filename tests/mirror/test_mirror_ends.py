@@ -67,7 +67,7 @@ class Terminal:
     def __init__(self, kafka_broker, target, topic, folder, *arguments, ignoring=()):
         file = folder / "mirror.toml"
         checkpoint = folder / "checkpoint"
-        self.commits = checkpoint / "A" / "commits"
+        self.commits = checkpoint / "A" / "1" / "commits"
         servers = {"source": kafka_broker.bootstrap_servers, "target": target.bootstrap_servers}
         file.write_text(FILE.format(checkpoint=checkpoint, topic=topic, **servers))
         self.log = folder / "mirror.log"

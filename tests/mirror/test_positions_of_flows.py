@@ -102,12 +102,13 @@ def test_what_is_no_record_is_refused_with_its_place(text):
     ],
 )
 def test_a_cluster_is_known_by_its_id(ids, names):
-    assert carried_over(record(), ids) == names
+    assert carried_over(record(), ids, {"east", "wild"}) == names
 
 
 def test_a_name_that_means_another_cluster_now_is_refused():
     with pytest.raises(OptionError, match=r"'west' has the id N now, and had the id W .* another checkpoint"):
-        carried_over(record(), {"east": "E", "west": "N"})
+        carried_over(record(), {"east": "E", "west": "N"}, {"east", "west"})
+    assert carried_over(record(), {"east": "E", "west": "N"}, {"east"}) == {}  # no flow of east goes there
 
 
 class World:

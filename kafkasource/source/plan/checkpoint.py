@@ -33,12 +33,12 @@ class Checkpoint:
 
 
 def read_checkpoint(location: str) -> Checkpoint:
-    """The checkpoint there; else the only one in a folder beneath, as a mirror's folder has them. Raises
+    """The checkpoint there; else the only one in folders beneath, as a mirror's folder has them. Raises
     KafkaSourceError where there is none, more than one beneath, or none of a query that reads Kafka."""
     files = StoredFiles(location)
     found = checkpoint_in(files, "")
     if found is None:
-        beneath = [f"{location.rstrip('/')}/{name}" for name in files.names("") if _numbers(files, f"{name}/offsets")]
+        beneath = [f"{location.rstrip('/')}/{path}" for path in _checkpoints(files)]
         if len(beneath) == 1:
             return read_checkpoint(beneath[0])
         raise KafkaSourceError(
@@ -78,6 +78,14 @@ def checkpoint_in(files: Files, folder: str) -> Checkpoint | None:
 
     where = without_password(f"{files.location.rstrip('/')}/{folder}" if folder else files.location)
     return Checkpoint(where, done, plan(done) or StreamOffset({}), planned, plan(planned))
+
+
+def _checkpoints(files: Files) -> Iterator[str]:
+    """Folders with a micro-batch: beneath, or one below, as a mirror has them (`<source>/<reader>`)."""
+    for name in files.names(""):
+        for path in (name, *(f"{name}/{one}" for one in files.names(name) if one not in ("offsets", "commits"))):
+            if _numbers(files, f"{path}/offsets"):
+                yield path
 
 
 def _numbers(files: Files, folder: str) -> list[int]:

@@ -1,0 +1,184 @@
+"""The table of `pykafka mirror --status` and `--check`: where each flow is, and what a start of the mirror would do.
+
+It makes the decisions of a start (`mirror.restart`) and writes nothing. Clusters are asked if they answer soon. Those
+that do not are named, and what only they know is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from kafkasource import options
+from kafkasource.admin.lag import places_of
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.errors import KafkaSourceError
+from kafkasource.mirror.cluster_ids import cluster_ids
+from kafkasource.mirror.files import newest_record
+from kafkasource.mirror.plan import Plan, Route, routes
+from kafkasource.mirror.positions import FlowRules, Logs, Reader, Record, SourceRules, reached
+from kafkasource.mirror.restart import Progress, Source, next_record
+from kafkasource.mirror.source_logs import source_now
+from kafkasource.source.plan.checkpoint import Checkpoint, StoredFiles, checkpoint_in
+from kafkasource.spelling import many
+
+if TYPE_CHECKING:
+    from kafkasource.source.plan.checkpoint import Files
+    from kafkasource.source.plan.offsets import PartitionOffsets
+
+ASKED_MS = 5_000  # how long a person waits for a cluster that cannot be reached
+TITLES = "from", "to", "there", "a start", "topics", "behind"
+
+
+@dataclass
+class Flows:
+    """Rows of the table, and lines below it."""
+
+    rows: list[tuple[str, str, str, str, int | None, int | None]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def has_run(plan: Plan) -> bool:
+    """Whether there are positions below the checkpoint."""
+    files = StoredFiles(str(plan.checkpoint))
+    return any(newest_record(files, name) is not None for name in files.names(""))
+
+
+def flows_of(plan: Plan) -> Flows:
+    """Raises KafkaSourceError where the checkpoint cannot be read, or the start would be refused."""
+    files, found = StoredFiles(str(plan.checkpoint)), Flows()
+    records = {flow.source: newest_record(files, flow.source) for flow in plan.flows}
+    ids: dict[str, str | None] = dict.fromkeys(plan.clusters)
+    for record in records.values():
+        ids.update((name, its) for name, its in (record.cluster_ids if record else {}).items() if name in ids)
+    for route in routes(plan):
+        try:
+            asked = cluster_ids([_soon(route)])
+        except KafkaSourceError as error:
+            found.notes.append(f"not asked: {_first_line(error)}")
+        else:
+            ids.update((name, its) for name, its in asked.items() if its is not None)
+    for route in routes(plan, ids):
+        record = records[route.source] or _renamed(files, plan, route.source, ids)
+        _add(found, files, _soon(route), record, ids)
+    return found
+
+
+def _add(found: Flows, files: Files, route: Route, record: Record | None, ids: Mapping[str, str | None]) -> None:
+    world = _Imagined(files, route, record)
+    then = next_record(world, record, route.source, route.rules, ids, warn=found.notes.append)
+    found.notes += world.notes
+    before = {} if record is None else world.positions(record)
+    after = {} if world.away else world.positions(then)
+    old = {} if record is None else {flow.key: flow for flow in record.rules.flows}
+    for flow in route.rules.flows:
+        known = after.get(flow.key) or world.logs.configured
+        here = {tp: at for tp, at in known.items() if flow.takes(tp.topic)}
+        catch_up = next((reader for reader in then.catch_ups if reader.flows[0].key == flow.key), None)
+        if catch_up is not None:
+            topics = many(len({tp.topic for tp in catch_up.start or {}}), "topic")
+            does = f"{'catches up' if flow.key in before else 'copies the history'} in {topics}"
+        else:
+            does = "goes on" if flow.key in old or flow.key in before else "begins"
+        behind = world.behind(here)
+        topics_there = None if world.away else len({tp.topic for tp in here})
+        found.rows.append((route.source, flow.target, flow.topic, does, topics_there, behind))
+    for target, topic in then.parked:
+        if (target, topic) not in {flow.key for flow in route.rules.flows}:
+            found.rows.append((route.source, target, topic, "nothing: not in the file", None, None))
+
+
+class _Imagined:
+    """The World of a start that is only imagined."""
+
+    def __init__(self, files: Files, route: Route, record: Record | None) -> None:
+        self._files, self._route = files, route
+        self._folder = record.source if record is not None else route.source
+        self.notes: list[str] = []
+        self.away = False
+        self.logs = Logs({}, {})
+
+    def progress(self, reader: Reader) -> Progress:
+        found = checkpoint_in(self._files, f"{self._folder}/{reader.name}")
+        if found is None:
+            return Progress(None)
+        return Progress(_done(found, reader))  # a start finishes an open micro-batch first
+
+    def repeat(self, rules: SourceRules, reader: Reader, flows: tuple[FlowRules, ...]) -> None: ...
+
+    def save(self, record: Record) -> None: ...
+
+    def tidy(self, record: Record) -> None: ...
+
+    def source(self, rules: SourceRules, known: Collection[str], first: bool) -> Source:
+        try:
+            found = source_now(self._route, known, first=False)
+        except KafkaSourceError as error:
+            self.notes.append(f"not asked: {_first_line(error)}")
+            self.away = True
+            return Source(self.logs, {})
+        self.logs = found.logs
+        return found
+
+    def positions(self, record: Record) -> Mapping[tuple[str, str], PartitionOffsets]:
+        done = {
+            (reader.name, flow.key): at
+            for reader in record.readers
+            if (at := self.progress(reader).done) is not None
+            for flow in reader.flows
+        }
+        return reached(record, done)
+
+    def behind(self, here: PartitionOffsets) -> int | None:
+        """Offsets between these and the ends of the logs."""
+        if self.away:
+            return None
+        try:
+            parsed = options.parse(dict(self._route.clients[self._route.source]), "source")
+            with Cluster(ClientConfig.from_options(parsed)) as cluster:
+                return sum(place.lag or 0 for place in places_of(cluster, here))
+        except KafkaSourceError as error:
+            self.notes.append(f"not asked: {_first_line(error)}")
+            self.away = True
+            return None
+
+
+def _done(found: Checkpoint, reader: Reader) -> PartitionOffsets:
+    if found.done_batch is not None:
+        return found.done.offsets
+    start = found.planned.start if found.planned is not None else None
+    return start.offsets if start is not None else reader.start or {}
+
+
+def _renamed(files: Files, plan: Plan, source: str, ids: Mapping[str, str | None]) -> Record | None:
+    named = {flow.source for flow in plan.flows}
+    for name in files.names("") if ids.get(source) is not None else ():
+        record = None if name in named else newest_record(files, name)
+        if record is not None and record.cluster_ids.get(name) == ids[source]:
+            return record
+    return None
+
+
+def _soon(route: Route) -> Route:
+    """With less patience for clusters that do not answer."""
+    hurry = {"kafka.default.api.timeout.ms": str(ASKED_MS), "kafka.request.timeout.ms": str(ASKED_MS)}
+    clients = {name: {**given, **hurry} for name, given in route.clients.items()}
+    return replace(route, read={**route.read, **hurry}, clients=clients)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]
+
+
+def show(found: Flows) -> None:
+    from kafkasource.cli import tables
+
+    tables.show(TITLES, found.rows)
+    for note in dict.fromkeys(found.notes):
+        print(note)
+
+
+def as_json(found: Flows) -> list[dict[str, object]]:
+    return [dict(zip(("from", "to", "topic", "start", "topics", "behind"), row, strict=True)) for row in found.rows]

@@ -1,0 +1,54 @@
+"""Asks a source for its topics, and where flows without a position start in them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from kafkasource import options
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.mirror.plan import Route
+from kafkasource.mirror.positions import Logs
+from kafkasource.mirror.restart import Source
+from kafkasource.source.plan.offset_reader import OffsetReader
+from kafkasource.source.plan.offsets import LATEST, Offsets, StreamOffset
+from kafkasource.source.plan.positions import AtOffsets, AtTimestamps, Position, starting_position
+from kafkasource.source.plan.subscription import parse_subscription
+from kafkasource.types import TopicPartition
+
+
+def source_now(route: Route, known: Collection[str], first: bool) -> Source:
+    """The topics that the route takes. `known`: topics with positions, of which it says whether they are deleted.
+
+    `first`: nothing has a position, so the readers start as the options say. Blocks; raises the errors of clients.
+    """
+    parsed = options.parse(dict(route.read), "source")
+    with Cluster(ClientConfig.from_options(parsed)) as cluster:
+        reader = OffsetReader.from_options(cluster, parse_subscription(parsed), parsed)
+        partitions = reader.assigned()
+        earliest = reader.earliest(partitions)
+        start = starting_position(parsed, streaming=True)
+        configured = earliest if first else {**earliest, **_configured(start, earliest, reader)}
+        missing = set(known) - {tp.topic for tp in partitions}
+        ids = {topic: str(its) for topic, its in reader.topic_ids(earliest).items()}
+        return Source(
+            Logs(configured, earliest, isinstance(start, AtOffsets) and start.everywhere == LATEST),
+            ids,
+            reader.deleted(missing, StreamOffset({})) if missing else (),
+        )
+
+
+def _configured(start: Position, partitions: Iterable[TopicPartition], reader: OffsetReader) -> Offsets:
+    """Where the options say that these start. Those that they do not name are left out."""
+    covered = start.covered(partitions)
+    if isinstance(start, AtOffsets) and start.everywhere is None:
+        topics = {tp.topic for tp in covered}
+        start = replace(
+            start,
+            topics={topic: word for topic, word in start.topics.items() if topic in topics},
+            partitions={tp: offset for tp, offset in start.partitions.items() if tp in covered},
+        )
+    elif isinstance(start, AtTimestamps) and start.everywhere_ms is None:
+        start = replace(start, partitions_ms={tp: ms for tp, ms in start.partitions_ms.items() if tp in covered})
+    return start.resolve(covered, reader) if covered else {}

@@ -1,0 +1,179 @@
+"""What an operator does to the file of a mirror in a week, on two real clusters: each flow has each record once.
+
+Positions are the flows' own, so what is added, excluded, disabled, renamed or changed gets its history and nothing
+twice. `values` are read by the consumer of this project, offsets by its client.
+"""
+
+import uuid
+
+import pyarrow as pa
+import pytest
+
+from kafkasource.broker import Broker
+from kafkasource.client import ClientConfig, Cluster
+from kafkasource.mirror import job, toml_file
+from kafkasource.mirror.files import LocalFiles, newest_record
+from kafkasource.reader import Reader
+from kafkasource.writer import Writer
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+
+@pytest.fixture(scope="module")
+def west():
+    with Broker(use_existing=False) as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture
+def week(spark, kafka_broker, west, tmp_path):
+    return Week(spark, {"east": kafka_broker.bootstrap_servers, "west": west}, tmp_path)
+
+
+class Week:
+    def __init__(self, spark, clusters, folder):
+        self.spark, self.clusters, self.folder = spark, dict(clusters), folder
+        self.name = f"w{uuid.uuid4().hex[:8]}"
+        self.orders, self.users = f"{self.name}-orders", f"{self.name}-users"
+        self.written = {}
+
+    def write(self, topic, count):
+        own = self.written.setdefault(topic, [])
+        new = [f"{topic}/{len(own) + number}" for number in range(count)]
+        own += new
+        options = {"kafka.bootstrap.servers": self.clusters["east"], "topic": topic, "createTopic": "partitions=1"}
+        with Writer(options) as writer:
+            writer.write(pa.table({"value": new}))
+
+    def mirror(self, *flows, head=""):
+        """One run of all there is, as `pykafka mirror --once`."""
+        clusters = "".join(
+            f'[clusters.{name}]\nkafka.bootstrap.servers = "{at}"\n' for name, at in self.clusters.items()
+        )
+        blocks = "".join(f'[[flows]]\nfrom = "east"\ntopics = "{self.name}.*"\n{flow}\n' for flow in flows)
+        text = f'checkpoint = "{self.folder}/checkpoint"\n{head}\n{clusters}\n{blocks}'
+        mirror = job.start(toml_file.parse(text, "mirror.toml"), self.spark, once=True)
+        try:
+            mirror.wait()
+        finally:
+            mirror.stop()
+
+    def there(self, topic):
+        options = {"kafka.bootstrap.servers": self.clusters["west"], "subscribe": topic}
+        with Reader({**options, "kafka.isolation.level": "read_committed"}) as reader:
+            return [value.decode() for batch in reader for value in batch.column("value").to_pylist()]
+
+    def topics_there(self):
+        with Cluster(ClientConfig.of(self.clusters["west"])) as cluster:
+            return {topic.name for topic in cluster.topics.list()}
+
+    def is_copied(self, *names):
+        """Under these names at west, each record of its topic is there once and in order."""
+        for name in names:
+            (topic,) = [topic for topic in self.written if name.endswith(topic)]
+            assert self.there(name) == self.written[topic], name
+
+    def record(self):
+        return newest_record(LocalFiles(str(self.folder / "checkpoint")), "east")
+
+
+WEST = 'to = "west"\ntopic = "w.${topic}"'
+
+
+def test_a_target_that_is_added_gets_the_history_and_a_topic_that_was_excluded_comes_once(week):
+    """Two targets at one cluster have two names in the file."""
+    week.clusters["archive"] = week.clusters["west"]
+    archive = 'to = "archive"\ntopic = "a.${topic}"'
+    week.write(week.orders, 30)
+    week.write(week.users, 20)
+    week.mirror(WEST)
+    week.write(week.orders, 10)
+    week.mirror(WEST, archive)
+    week.is_copied(f"w.{week.orders}", f"w.{week.users}", f"a.{week.orders}", f"a.{week.users}")
+    week.write(week.orders, 10)
+    week.write(week.users, 10)
+    week.mirror(f'{WEST}\nexclude = ".*-orders"', archive)
+    assert week.there(f"w.{week.orders}") == week.written[week.orders][:40]
+    week.mirror(WEST, archive)
+    week.is_copied(f"w.{week.orders}", f"w.{week.users}", f"a.{week.orders}", f"a.{week.users}")
+    assert not week.record().catch_ups
+
+
+@pytest.mark.extended
+def test_a_week(week):
+    week.clusters["archive"] = week.clusters["west"]
+    archive = 'to = "archive"\ntopic = "a.${topic}"'
+    in_west, in_archive = [[f"{at}.{topic}" for topic in (week.orders, week.users)] for at in "wa"]
+
+    def both():
+        week.write(week.orders, 7)
+        week.write(week.users, 5)
+
+    both()
+    week.mirror(WEST)
+    week.is_copied(*in_west)
+    both()  # Monday: another target
+    week.mirror(WEST, archive)
+    week.is_copied(*in_west, *in_archive)
+    both()  # Tuesday: it is disabled for a day
+    week.mirror(WEST, f"{archive}\nenabled = false")
+    week.is_copied(*in_west)
+    both()
+    week.mirror(WEST, archive)
+    week.is_copied(*in_west, *in_archive)
+    both()  # Wednesday: from now on exactly once
+    week.mirror(WEST, archive, head="exactly_once = true")
+    week.is_copied(*in_west, *in_archive)
+    both()  # Thursday: a topic is excluded at one target, and then taken in again
+    week.mirror(f'{WEST}\nexclude = ".*-users"', archive, head="exactly_once = true")
+    week.is_copied(in_west[0], *in_archive)
+    both()
+    week.mirror(WEST, archive, head="exactly_once = true")
+    week.is_copied(*in_west, *in_archive)
+    both()  # Friday: a cluster gets another name in the file
+    week.clusters["store"] = week.clusters.pop("archive")
+    store = archive.replace('"archive"', '"store"')
+    week.mirror(WEST, store, head="exactly_once = true")
+    week.is_copied(*in_west, *in_archive)
+    both()  # Saturday: other names at a target are another flow
+    week.mirror(WEST.replace("w.$", "new.$"), store, head="exactly_once = true")
+    week.is_copied(f"new.{week.orders}", f"new.{week.users}", *in_archive)
+    both()  # Sunday: as it was
+    week.mirror(WEST, store, head="exactly_once = true")
+    week.is_copied(*in_west, *in_archive)
+
+
+def test_a_target_that_is_added_to_a_mirror_that_runs_on_joins_its_read(week):
+    week.clusters["archive"] = week.clusters["west"]
+    archive = 'to = "archive"\ntopic = "a.${topic}"'
+    week.write(week.orders, 50)
+    week.mirror(WEST)
+    clusters = "".join(f'[clusters.{name}]\nkafka.bootstrap.servers = "{at}"\n' for name, at in week.clusters.items())
+    blocks = "".join(f'[[flows]]\nfrom = "east"\ntopics = "{week.name}.*"\n{flow}\n' for flow in (WEST, archive))
+    text = f'checkpoint = "{week.folder}/checkpoint"\n{clusters}\n{blocks}'
+    week.write(week.orders, 50)
+    mirror = job.start(toml_file.parse(text, "mirror.toml"), week.spark)
+    try:
+        (run,) = mirror.runs
+
+        def both_have_all():
+            return week.record().number > 2 and not run.record.catch_ups and len(week.there(f"a.{week.orders}")) == 100
+
+        mirror.wait(_When(both_have_all))
+        week.write(week.orders, 20)
+        mirror.wait(_When(lambda: len(week.there(f"a.{week.orders}")) == 120 == len(week.there(f"w.{week.orders}"))))
+        assert len(mirror.queries) == 1
+        mirror.finish()
+    finally:
+        mirror.stop()
+    week.is_copied(f"w.{week.orders}", f"a.{week.orders}")
+
+
+class _When:
+    """An event that is set when a condition holds. The time limit of the test ends a wait in vain."""
+
+    def __init__(self, condition):
+        self._condition = condition
+
+    def wait(self, seconds):
+        return self._condition()
