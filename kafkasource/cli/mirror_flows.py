@@ -15,7 +15,7 @@ from kafkasource.admin.lag import places_of
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import KafkaSourceError
-from kafkasource.mirror.cluster_ids import cluster_ids
+from kafkasource.mirror.cluster_ids import cluster_id
 from kafkasource.mirror.files import newest_record
 from kafkasource.mirror.plan import Plan, Route, routes
 from kafkasource.mirror.positions import FlowRules, Logs, Reader, Record, SourceRules, reached
@@ -53,21 +53,21 @@ def flows_of(plan: Plan) -> Flows:
     ids: dict[str, str | None] = dict.fromkeys(plan.clusters)
     for record in records.values():
         ids.update((name, its) for name, its in (record.cluster_ids if record else {}).items() if name in ids)
-    for route in routes(plan):
+    away: set[str] = set()
+    clients = {name: client for route in routes(plan) for name, client in _soon(route).clients.items()}
+    for name, client in clients.items():
         try:
-            asked = cluster_ids([_soon(route)])
+            ids[name] = cluster_id(client) or ids[name]
         except KafkaSourceError as error:
-            found.notes.append(f"not asked: {_first_line(error)}")
-        else:
-            ids.update((name, its) for name, its in asked.items() if its is not None)
+            found.notes.append(f"{name} does not answer: {_first_line(error)}")
+            away.add(name)
     for route in routes(plan, ids):
         record = records[route.source] or _renamed(files, plan, route.source, ids)
-        _add(found, files, _soon(route), record, ids)
+        _add(found, _Imagined(files, _soon(route), record, away=route.source in away), route, record, ids)
     return found
 
 
-def _add(found: Flows, files: Files, route: Route, record: Record | None, ids: Mapping[str, str | None]) -> None:
-    world = _Imagined(files, route, record)
+def _add(found: Flows, world: _Imagined, route: Route, record: Record | None, ids: Mapping[str, str | None]) -> None:
     then = next_record(world, record, route.source, route.rules, ids, warn=found.notes.append)
     found.notes += world.notes
     before = {} if record is None else world.positions(record)
@@ -93,11 +93,11 @@ def _add(found: Flows, files: Files, route: Route, record: Record | None, ids: M
 class _Imagined:
     """The World of a start that is only imagined."""
 
-    def __init__(self, files: Files, route: Route, record: Record | None) -> None:
+    def __init__(self, files: Files, route: Route, record: Record | None, *, away: bool) -> None:
         self._files, self._route = files, route
         self._folder = record.source if record is not None else route.source
         self.notes: list[str] = []
-        self.away = False
+        self.away = away
         self.logs = Logs({}, {})
 
     def progress(self, reader: Reader) -> Progress:
@@ -113,10 +113,12 @@ class _Imagined:
     def tidy(self, record: Record) -> None: ...
 
     def source(self, rules: SourceRules, known: Collection[str], first: bool) -> Source:
+        if self.away:
+            return Source(self.logs, {})
         try:
             found = source_now(self._route, known, first=False)
         except KafkaSourceError as error:
-            self.notes.append(f"not asked: {_first_line(error)}")
+            self.notes.append(f"{self._route.source} does not say where its logs are: {_first_line(error)}")
             self.away = True
             return Source(self.logs, {})
         self.logs = found.logs
@@ -140,7 +142,7 @@ class _Imagined:
             with Cluster(ClientConfig.from_options(parsed)) as cluster:
                 return sum(place.lag or 0 for place in places_of(cluster, here))
         except KafkaSourceError as error:
-            self.notes.append(f"not asked: {_first_line(error)}")
+            self.notes.append(f"{self._route.source} does not say where its logs end: {_first_line(error)}")
             self.away = True
             return None
 

@@ -32,10 +32,15 @@ def cluster_ids(routes: Iterable[Route]) -> dict[str, str | None]:
     return {name: future.result() for name, future in found.items()}
 
 
+def cluster_id(client: Mapping[str, str]) -> str | None:
+    """Asks for one, with these options. Raises KafkaSourceError."""
+    with Cluster(ClientConfig.from_options(options.parse(dict(client), "source"))) as cluster:
+        return cluster.brokers().cluster_id
+
+
 def _cluster_id(name: str, client: Mapping[str, str], needed: bool) -> str | None:
     try:
-        with Cluster(ClientConfig.from_options(options.parse(dict(client), "source"))) as cluster:
-            return cluster.brokers().cluster_id
+        return cluster_id(client)
     except (BootstrapFailed, DeadlineExceeded) as error:
         if needed:
             raise

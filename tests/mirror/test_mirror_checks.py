@@ -5,8 +5,13 @@ import json
 from pathlib import Path
 
 import pytest
+from fake_broker import LOG_END, LOG_START, FakeKafka, serve
 
-from kafkasource.cli import main, translate
+from kafkasource.cli import main, mirror_flows, translate
+from kafkasource.mirror import toml_file
+from kafkasource.mirror.files import LocalFiles, save
+from kafkasource.mirror.plan import routes
+from kafkasource.mirror.positions import Reader, Record
 from kafkasource.offset_map import Translated
 from kafkasource.sink.clusters.offset_spans import Mapped, OffsetSpan
 from kafkasource.types import TopicPartition
@@ -80,3 +85,83 @@ def test_setting_offsets_needs_a_group(capsys):
     assert "--yes needs --group" in capsys.readouterr().err
     assert main(["offsets", "translate", "-b", "h:1", "--source", "A", "--group", "g"]) == 1
     assert "--source-servers" in capsys.readouterr().err
+
+
+# Where the flows are.
+
+ALL = 2 * (LOG_END - LOG_START)
+FLOWS = """
+checkpoint = "{checkpoint}"
+[clusters.east]
+kafka.bootstrap.servers = "{east}"
+[clusters.west]
+kafka.bootstrap.servers = "{west}"
+[clusters.archive]
+kafka.bootstrap.servers = "{west}"
+[[flows]]
+from = "east"
+to = {to}
+topics = ["orders", "users"]
+"""
+
+
+@pytest.fixture
+def status(tmp_path, capsys):
+    """What --status says of a mirror to these targets, in which `orders` is 6 offsets behind at west."""
+    east = FakeKafka(topics={"orders": 1, "users": 1}, cluster_id="E")
+    with serve(east) as here, serve(FakeKafka(cluster_id="W")) as there:
+        servers = {"east": "{}:{}".format(*here), "west": "{}:{}".format(*there)}
+
+        def ask(to, *arguments, run=True, **other):
+            file = tmp_path / "mirror.toml"
+            file.write_text(FLOWS.format(to=json.dumps(to), **{"checkpoint": tmp_path / "ck", **servers, **other}))
+            if run:
+                text = FLOWS.format(to='"west"', checkpoint=tmp_path / "ck", **servers)
+                (route,) = routes(toml_file.parse(text, "x"), {"east": "E", "west": "W"})
+                start = {ORDERS: LOG_END - 6, TopicPartition("users", 0): LOG_END}
+                ids = {"east": "E", "west": "W"}
+                record = Record(1, "east", ids, route.rules, (Reader("1", route.rules.flows, start),), {}, {})
+                save(LocalFiles(str(tmp_path / "ck")), record)
+            code = main(["mirror", str(file), *(arguments or ("--status",))])
+            told = capsys.readouterr()
+            return code, [" ".join(line.split()) for line in told.out.splitlines()], told.err
+
+        yield ask
+
+
+def test_the_status_says_what_a_start_would_copy(status):
+    _, lines, _ = status(["west", "archive"])
+    assert lines == [
+        "FROM TO THERE A START TOPICS BEHIND",
+        "east west ${topic} goes on 2 6",
+        f"east archive ${{topic}} copies the history in 2 topics 2 {ALL}",
+    ]
+    _, lines, _ = status(["archive"])
+    assert "east west ${topic} nothing: not in the file - -" in lines
+
+
+def test_a_mirror_that_has_not_run_begins(status):
+    _, lines, _ = status(["west"], run=False)
+    assert lines[1] == f"east west ${{topic}} begins 2 {ALL}"
+
+
+def test_the_check_says_it_too_when_there_are_positions(status):
+    _, lines, _ = status(["west"], "--check", run=False)
+    assert lines[-1].startswith("1 query, checkpoints below ")
+    _, lines, _ = status(["west"], "--check")
+    assert lines[-1] == "east west ${topic} goes on 2 6"
+
+
+def test_a_source_that_is_away_is_named_and_the_rest_is_said(status, monkeypatch):
+    monkeypatch.setattr(mirror_flows, "ASKED_MS", 300)
+    _, lines, _ = status(["west", "archive"], east="127.0.0.1:1")
+    assert lines[1:3] == ["east west ${topic} goes on - -", "east archive ${topic} begins - -"]
+    assert lines[3].startswith("east does not answer: ")
+    assert "127.0.0.1:1" in lines[3]
+
+
+def test_a_start_that_would_be_refused_is_refused_here(status, tmp_path):
+    with serve(FakeKafka(cluster_id="another")) as there:
+        code, _, said = status(["west"], west="{}:{}".format(*there))
+    assert code == 1
+    assert "cluster 'west' has the id another now, and had the id W" in said
