@@ -28,7 +28,7 @@ from kafkasource.mirror.files import MirrorFiles, files_at, newest_record
 from kafkasource.mirror.plan import Plan, Route, reader_options, routes, with_refused
 from kafkasource.mirror.positions import FlowRules, Reader, Record, carried_over
 from kafkasource.mirror.restart import Source
-from kafkasource.mirror.source_logs import source_now
+from kafkasource.mirror.source_logs import source_now, topics_now
 from kafkasource.mirror.source_run import POLL_S, SourceRun, name_of
 from kafkasource.mirror.topics import TopicKeeper
 from kafkasource.sink.clusters import targets
@@ -201,6 +201,9 @@ class SparkEngine:
         keeper = _keeper(self._plan, route, self._in_circles)
         self._keepers[route.source] = keeper
         return keeper
+
+    def topics(self, route: Route) -> Collection[str]:
+        return topics_now(route)
 
     def source_now(self, route: Route, known: Collection[str], first: bool) -> Source:
         return source_now(route, known, first)

@@ -263,11 +263,9 @@ def reader_options(
             read.pop(name, None)
         read["startingOffsets"] = json.dumps(offsets_json(reader.start)) if reader.start else "earliest"
     if front is not None:
-        for name in ("subscribePattern", "kafka.group.id", "commitOffsets", "groupOwnership"):
+        for name in ("kafka.group.id", "commitOffsets", "groupOwnership"):
             read.pop(name, None)  # the group's offsets are those of the shared reader
-        places = offsets_json(front)
-        read["assign"] = json.dumps({topic: list(map(int, numbers)) for topic, numbers in places.items()})
-        read["endingOffsets"] = json.dumps(places)
+        read["endingOffsets"] = json.dumps(offsets_json(front))
     return read, write
 
 

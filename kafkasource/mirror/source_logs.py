@@ -39,6 +39,12 @@ def source_now(route: Route, known: Collection[str], first: bool) -> Source:
         )
 
 
+def topics_now(route: Route) -> set[str]:
+    """The names of the source's topics. Blocks; raises the errors of clients."""
+    with Cluster(ClientConfig.from_options(options.parse(dict(route.read), "source"))) as cluster:
+        return {topic.name for topic in cluster.topics.list()}
+
+
 def _configured(start: Position, partitions: Iterable[TopicPartition], reader: OffsetReader) -> Offsets:
     """Where the options say that these start. Those that they do not name are left out."""
     covered = start.covered(partitions)

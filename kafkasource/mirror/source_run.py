@@ -64,6 +64,9 @@ class Engine(Protocol):
 
     def keeper(self, route: Route) -> Keeper: ...
 
+    def topics(self, route: Route) -> Collection[str]:
+        """That the source has now."""
+
     def source_now(self, route: Route, known: Collection[str], first: bool) -> Source: ...
 
     def query(
@@ -96,6 +99,7 @@ class Running:
     error: str | None = None
     again_s: float = 0.0  # when it is started again
     pause_s: float = 0.0
+    topics: Collection[str] = ()  # of the source, when a round of a catch-up began
     finished: bool = False  # a round of a catch-up, or a read of all there is, has ended well
 
 
@@ -347,14 +351,19 @@ class SourceRun:
         each.pause_s = min(2 * each.pause_s, LAST_PAUSE_S)
 
     def _begin(self, route: Route, record: Record, each: Running) -> None:
-        front = self._front(record, each.reader) if each.reader.catches_up else None
+        front = None
+        if each.reader.catches_up:
+            each.topics = self.engine.topics(route)
+            front = self._front(record, each)
+            if not self.engine.limits_all:
+                front = capped(front, self._done(each.reader), self._limit())
         self._start(route, record, each, front=front, once=self.once or front is not None)
         each.error, each.finished = None, False
 
-    def _front(self, record: Record, reader: Reader) -> PartitionOffsets:
-        """Where the next round of a catch-up ends."""
-        front = front_now(reader, self._done(record.shared))
-        return front if self.engine.limits_all else capped(front, self._done(reader), self._limit())
+    def _front(self, record: Record, each: Running) -> PartitionOffsets:
+        """How far a catch-up may read, in the topics that still exist."""
+        front = front_now(each.reader, self._done(record.shared))
+        return {tp: end for tp, end in front.items() if tp.topic in each.topics}
 
     def _start(
         self,
@@ -397,7 +406,7 @@ class SourceRun:
         self._hold(self.running)
         whole = 0
         for each in close:
-            front = front_now(each.reader, self._done(record.shared))
+            front = self._front(record, each)
             if rest(front, self._done(each.reader)):
                 self._start(route, record, each, front=front, once=True)
                 self._wait_until_ended(each)

@@ -84,6 +84,9 @@ class FakeEngine:
 
         return Keeper()
 
+    def topics(self, route):
+        return {"t"}
+
     def source_now(self, route, known, first):
         return Source(Logs({T0: 0}, {T0: 0}), {})
 
