@@ -100,7 +100,7 @@ def of_mirror(file: str) -> Iterator[Callable[[], list[LagReport]]]:
         def reports() -> list[LagReport]:
             found = []
             for cluster, route in zip(clusters, routes, strict=True):
-                record = newest_record(files, route.source)  # anew: readers come and go
+                record = newest_record(files, route.source)  # at each look: readers come and go
                 if record is None:
                     where = without_password(str(route.checkpoint))
                     raise KafkaSourceError(f"{where} has no record of a mirror's positions: it has not run yet")

@@ -164,7 +164,7 @@ def _renamed(files: Files, plan: Plan, source: str, ids: Mapping[str, str | None
 
 
 def _soon(route: Route) -> Route:
-    """With less patience for clusters that do not answer."""
+    """Limits how long it waits for clusters that do not answer."""
     hurry = {"kafka.default.api.timeout.ms": str(ASKED_MS), "kafka.request.timeout.ms": str(ASKED_MS)}
     clients = {name: {**given, **hurry} for name, given in route.clients.items()}
     return replace(route, read={**route.read, **hurry}, clients=clients)

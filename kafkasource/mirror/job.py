@@ -1,4 +1,4 @@
-"""The Spark job of a mirror: for each cluster that it reads a run of its own (`source_run`), and what they share.
+"""The Spark job of a mirror. Each cluster that it reads has a run of its own (`source_run`).
 
 It runs on the driver, in the user's process. `finish` ends it after the running micro-batches are committed; `stop`
 cancels them. It fails when nothing goes on any more.
@@ -62,7 +62,7 @@ class Mirror:
 
     @property
     def queries(self) -> list[StreamingQuery]:
-        """Those that run now. Their number changes: a flow that is behind has one of its own until it has caught up."""
+        """The running queries. A flow that is behind has one of its own until it has caught up, so their number changes."""
         return [query for run in self.runs for query in run.queries]
 
     def wait(self, end: threading.Event | None = None, look: Callable[[], None] = lambda: None) -> bool:
@@ -162,7 +162,7 @@ def start(plan: Plan, spark: SparkSession, *, once: bool = False, end: threading
 
 
 class SparkEngine:
-    """What the runs of all sources share. Any thread."""
+    """Gives the runs of all sources Spark, brokers and files. Any thread."""
 
     limits_all = TELLS_START_AND_LIMIT
 

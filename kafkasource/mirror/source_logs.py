@@ -19,7 +19,7 @@ from kafkasource.types import TopicPartition
 
 
 def source_now(route: Route, known: Collection[str], first: bool) -> Source:
-    """The topics that the route takes. `known`: topics with positions, of which it says whether they are deleted.
+    """The topics that the route takes, and which of the `known` topics were deleted.
 
     `first`: nothing has a position, so the readers start as the options say. Blocks; raises the errors of clients.
     """
@@ -46,7 +46,7 @@ def topics_now(route: Route) -> set[str]:
 
 
 def _configured(start: Position, partitions: Iterable[TopicPartition], reader: OffsetReader) -> Offsets:
-    """Where the options say that these start. Those that they do not name are left out."""
+    """The offsets where the options let these partitions start. Partitions that they do not name are left out."""
     covered = start.covered(partitions)
     if isinstance(start, AtOffsets) and start.everywhere is None:
         topics = {tp.topic for tp in covered}

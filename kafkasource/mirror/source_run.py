@@ -47,7 +47,7 @@ class Keeper(Protocol):
 
 
 class Engine(Protocol):
-    """What a run uses: Spark, brokers and files. Its methods may block, and raise any error."""
+    """Gives a run Spark, brokers and files. Its methods may block, and raise any error."""
 
     files: MirrorFiles
     sources: Collection[str]  # that the file names
@@ -57,15 +57,15 @@ class Engine(Protocol):
         """Learn the ids of the route's clusters. Raises if one that is needed cannot be reached."""
 
     def route(self, source: str) -> Route:
-        """As it follows from the ids that are known now."""
+        """The route that follows from the ids that are known now."""
 
     def ids(self) -> Mapping[str, str | None]:
-        """Of all clusters in the file, by name."""
+        """The ids of all clusters in the file, by name."""
 
     def keeper(self, route: Route) -> Keeper: ...
 
     def topics(self, route: Route) -> Collection[str]:
-        """That the source has now."""
+        """The names of the topics that the source has now."""
 
     def source_now(self, route: Route, known: Collection[str], first: bool) -> Source: ...
 
@@ -134,20 +134,20 @@ class SourceRun:
         self._settling: list[Running] = []
         self._thread = threading.Thread(target=self._run, name=f"mirror-{self.source}", daemon=True)
 
-    # For other threads.
+    # Other threads call these.
 
     def start(self) -> None:
         self._thread.start()
 
     @property
     def queries(self) -> list[StreamingQuery]:
-        """Those that run."""
+        """The queries that run."""
         several = [each.query for each in (*self.running, *self._settling)]
         return [query for query in several if query is not None and query.isActive]
 
     @property
     def errors(self) -> list[str]:
-        """What is wrong now, in the source and in its readers; none while all goes well."""
+        """The errors of now, of the source and its readers; none while all goes well."""
         own = [] if self.failure is None else [f"{self.source}: {_text(self.failure)}"]
         return own + [f"query {name_of(self.source, each.reader)}: {each.error}" for each in self.running if each.error]
 
@@ -235,7 +235,7 @@ class SourceRun:
         return True
 
     def _wait_for_others(self) -> None:
-        """Until the other sources know the ids that this one has learned: their readers recognize records by them."""
+        """Wait until the other sources use the ids that this source has learned: their readers recognize records by them."""
         for other in self.others:
             while other.running and other.record is not None and self._outdated(other.source, other.record):
                 self._check_ending()
@@ -486,7 +486,7 @@ class SourceRun:
 
 
 class _World:
-    """What a restart reads and writes, for one run."""
+    """Reads and writes for a restart of one run."""
 
     def __init__(self, run: SourceRun, route: Route, record: Record | None) -> None:
         self._run, self._route, self._record = run, route, record

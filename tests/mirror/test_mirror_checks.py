@@ -107,7 +107,7 @@ topics = ["orders", "users"]
 
 @pytest.fixture
 def status(tmp_path, capsys):
-    """What --status says of a mirror to these targets, in which `orders` is 6 offsets behind at west."""
+    """Returns what --status says of a mirror to these targets, in which `orders` is 6 offsets behind at west."""
     east = FakeKafka(topics={"orders": 1, "users": 1}, cluster_id="E")
     with serve(east) as here, serve(FakeKafka(cluster_id="W")) as there:
         servers = {"east": "{}:{}".format(*here), "west": "{}:{}".format(*there)}

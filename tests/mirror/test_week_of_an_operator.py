@@ -1,4 +1,4 @@
-"""What an operator does to the file of a mirror in a week, on two real clusters: each flow has each record once.
+"""An operator changes the file of a mirror for a week, on two real clusters: each flow has each record once.
 
 Positions are the flows' own, so what is added, excluded, disabled, renamed or changed gets its history and nothing
 twice. `values` are read by the consumer of this project, offsets by its client.
@@ -170,7 +170,7 @@ def test_a_target_that_is_added_to_a_mirror_that_runs_on_joins_its_read(week):
 
 
 class _When:
-    """An event that is set when a condition holds. The time limit of the test ends a wait in vain."""
+    """An event that is set when a condition holds. The time limit of the test ends a wait that has no end."""
 
     def __init__(self, condition):
         self._condition = condition
