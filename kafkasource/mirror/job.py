@@ -62,7 +62,7 @@ class Mirror:
 
     @property
     def queries(self) -> list[StreamingQuery]:
-        """The running queries. A flow that is behind has one of its own until it has caught up, so their number changes."""
+        """The running queries. Their number changes: a flow has one of its own until it has caught up."""
         return [query for run in self.runs for query in run.queries]
 
     def wait(self, end: threading.Event | None = None, look: Callable[[], None] = lambda: None) -> bool:

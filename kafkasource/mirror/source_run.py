@@ -35,6 +35,7 @@ log = logging.getLogger("kafkasource.mirror")
 
 POLL_S = 0.2
 FIRST_PAUSE_S, LAST_PAUSE_S = 5.0, 300.0  # before what failed is started again
+FIRST_ANSWER_S = 10.0  # how long a start waits for ids that only other sources' clusters know
 _BETWEEN_TRIGGERS = "Waiting for next trigger"  # Spark shows this status only after the first trigger
 
 
@@ -124,6 +125,7 @@ class SourceRun:
     again_s: float = 0.0  # when the source is started again
 
     def __post_init__(self) -> None:
+        self.asked = threading.Event()  # for the ids of clusters, with or without an answer
         self._ending = threading.Event()
         self._stopped = threading.Event()
         self._lock = threading.Lock()  # a query starts, or the run ends
@@ -210,10 +212,12 @@ class SourceRun:
 
     def _copied(self) -> bool:
         """Whether the run is done; False: the rules have changed."""
-        self.engine.ask_ids(self.engine.route(self.source))
-        route = self.engine.route(self.source)
-        self._check_ending()
+        try:
+            self.engine.ask_ids(self.engine.route(self.source))
+        finally:
+            self.asked.set()
         self._wait_for_others()
+        route = self.engine.route(self.source)
         if self._keeper is None:
             keeper = self.engine.keeper(route)
             self._keeper = keeper  # so that `stop` closes it
@@ -235,7 +239,14 @@ class SourceRun:
         return True
 
     def _wait_for_others(self) -> None:
-        """Wait until the other sources use the ids that this source has learned: their readers recognize records by them."""
+        """Wait until the other sources use the ids that this source has learned.
+
+        Their readers recognize records by ids. At the beginning it also waits for ids that others are asking for.
+        """
+        until_s = self.clock() + FIRST_ANSWER_S
+        while self.clock() < until_s and not all(other.asked.is_set() for other in self.others):
+            self._check_ending()
+            self._sleep()
         for other in self.others:
             while other.running and other.record is not None and self._outdated(other.source, other.record):
                 self._check_ending()
@@ -281,6 +292,7 @@ class SourceRun:
             self._hold_if_ending(self.running)
             if self._outdated(self.source, record):
                 self._hold(self.running)
+                self.running = []
                 return False
             for each in self.running:
                 self._look(route, record, each)
@@ -293,9 +305,13 @@ class SourceRun:
     def _run_once(self, route: Route, record: Record, shared: Running, catching: list[Running]) -> bool:
         """First the catch-ups, up to where the shared reader is; then, under a new record, all there is."""
         if catching and self._caught_up is None:
-            self._caught_up = self._run_to_end(route, record, catching)
+            left, before = -1, None
+            while left and left != before and not self._caught_up:
+                self._caught_up, before = self._run_to_end(route, record, catching), left
+                left = sum(rest(self._front(record, each), self._done(each.reader)) for each in catching)
             return True
         errors = [*(self._caught_up or ()), *self._run_to_end(route, record, [shared])]
+        errors += [f"{self.source}->{each.reader.flows[0].target} is still behind" for each in catching if not errors]
         if errors:
             raise KafkaSourceError("; ".join(errors))
         return False
