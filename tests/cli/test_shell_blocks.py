@@ -66,6 +66,7 @@ NOT_RUN = {
         _A_SCHEMA
     ),
     "pykafka mirror mirror.toml": _A_MIRROR,
+    "pykafka mirror mirror.toml --status": _A_MIRROR,
     "pykafka mirror mirror.toml --once": _A_MIRROR,
     "pykafka lag --mirror mirror.toml": _A_MIRROR,
     "pykafka offsets translate --source east --group billing --source-servers east:9092 --yes": _A_MIRROR,
