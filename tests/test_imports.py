@@ -26,11 +26,10 @@ import pyarrow as pa
 from kafkasource.records.arrow.columns import int32_column, topic_column
 from kafkasource.sink.columns import Rows
 from kafkasource.sink.partitioner import Partitioner
-from kafkasource.sink.transactions.task.row_checksum import RowSum
+from kafkasource.sink.transactions.task.content import ContentSum
 keys = pa.concat_arrays([topic_column("k", 3).cast(pa.binary()), pa.nulls(2, pa.binary())])
-batch = pa.RecordBatch.from_arrays([keys, int32_column(1, 5)], ["key", "partition"])
-RowSum({"key": 0, "partition": 1}).add(batch)
 rows = Rows("t", 5, keys, keys, headers=None, partitions=None, timestamps_ms=None)
+ContentSum().add_rows("t", rows)
 partitions = Partitioner.from_option("murmur2", 1000).partitions(rows, 3, [0, 1, 2])
 assert len(partitions) == 5
 """

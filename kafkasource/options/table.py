@@ -645,11 +645,11 @@ OPTIONS: tuple[Option, ...] = (
         SINK,
         "What the sink does when brokers aborted transactions of a batch that was already decided, because the "
         "query was away for longer than `kafka.transaction.timeout.ms`. `fail`: stop. `rewrite`: write the same "
-        "rows again, if their count and checksum are the same. `skip`: continue without them, with a warning. If the "
-        "query was away for longer than the brokers' transactional.id.expiration.ms (7 days), the rows may be in the "
-        "topics: look before you choose. The option also decides for a whole batch when the sink cannot know whether "
-        "it was decided: the first batch of a query that used at_least_once before, and a batch whose record is gone. "
-        "`skip` also accepts a batch that is in the topics with another number of rows than it has now.",
+        "rows again, if their number and contents are the same. `skip`: continue without them, with a warning: they "
+        "stay missing. If the query was away for longer than the brokers' transactional.id.expiration.ms (7 days), the "
+        "rows may be in the topics: look before you choose. The option also decides for a whole batch when the sink "
+        "cannot know whether it was decided, because its record is gone. `skip` also accepts a batch that was decided "
+        "with other rows than it has now: what is new in it is not written.",
         only=(_EXACTLY_ONCE,),
         per_cluster=False,
     ),

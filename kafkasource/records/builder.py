@@ -102,6 +102,16 @@ class RecordColumns:
         )
 
     @cached_property
+    def content(self) -> int:
+        """The sum of hashes of all records, modulo 2**64, whatever their order (`kernel.content_sum`). The default
+        timestamp does not count. Raises ValueError for a row that cannot be encoded."""
+        return int(kernel.content_sum(self.source, None, 0, self.count))
+
+    def content_of(self, order: Buffer | None, first: int, last: int) -> int:
+        """The same for the rows at positions [first, last) of `order`, as `append_spans` takes it."""
+        return int(kernel.content_sum(self.source, None if order is None else int32_view(order), first, last))
+
+    @cached_property
     def average_bytes(self) -> float:
         """Of a record's key and value."""
         size = 0

@@ -8,8 +8,17 @@ cdef extern from *:
     #ifndef KAFKASOURCE_KERNEL_FINGERPRINT
     #define KAFKASOURCE_KERNEL_FINGERPRINT 0
     #endif
+    static inline unsigned long long little_endian_word(const unsigned char* data) {
+        unsigned long long word;
+        memcpy(&word, data, 8);
+    #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+        word = __builtin_bswap64(word);
+    #endif
+        return word;
+    }
     """
     const long long KAFKASOURCE_KERNEL_FINGERPRINT
+    unsigned long long little_endian_word(const unsigned char* data) noexcept nogil
 
 cdef extern from "crc32c.h":
     bint crc32c_is_supported() noexcept nogil
@@ -195,6 +204,26 @@ cdef Py_ssize_t write_rows(OpenBatch* batch, Source source, const int[::1] index
 @cython.locals(item=Py_ssize_t, first=cython.longlong, last=cython.longlong, i=Py_ssize_t, start=cython.longlong, size=cython.longlong)
 cdef Py_ssize_t write_headers(unsigned char* out, Py_ssize_t pos, Source source, Py_ssize_t row) noexcept nogil
 
+
+@cython.locals(m=cython.ulonglong)
+cdef inline unsigned long long mix(unsigned long long h, unsigned long long word) noexcept nogil
+
+@cython.locals(m=cython.ulonglong, place=cython.ulonglong, total=cython.ulonglong, pos=Py_ssize_t,
+               left=cython.longlong, word=cython.ulonglong, i=cython.longlong, _i=cython.longlong)
+cdef inline unsigned long long mix_bytes(unsigned long long h, const unsigned char* data, Py_ssize_t start,
+                                         long long size) noexcept nogil
+
+cdef inline unsigned long long word_at(const unsigned char* data, Py_ssize_t pos) noexcept nogil
+
+@cython.locals(i=Py_ssize_t, row=Py_ssize_t, all_rows=cython.bint, index="const int[::1]", available=Py_ssize_t,
+               nothing="const unsigned char[::1]", keys="const unsigned char[::1]", values="const unsigned char[::1]",
+               header_keys="const unsigned char[::1]", header_values="const unsigned char[::1]",
+               key_data="const unsigned char*", value_data="const unsigned char*",
+               header_key_data="const unsigned char*", header_value_data="const unsigned char*",
+               total=cython.ulonglong, h=cython.ulonglong, bad=Py_ssize_t, key=cython.longlong, value=cython.longlong,
+               headers=cython.longlong, start=cython.longlong, end=cython.longlong, header=cython.longlong,
+               item=Py_ssize_t, at=Py_ssize_t, size=cython.longlong)
+cpdef object content_sum(Source source, rows, Py_ssize_t first, Py_ssize_t last)
 
 @cython.locals(h=cython.uint, k=cython.uint, m=cython.uint, pos=Py_ssize_t, left=Py_ssize_t)
 cdef unsigned int murmur2(const unsigned char* data, Py_ssize_t start, Py_ssize_t size) noexcept nogil

@@ -1054,6 +1054,126 @@ def write_headers(out: memoryview, pos: int, source: Source, row: int) -> int:
 _NO_ROWS = memoryview(bytes(4)).cast("i")
 
 
+def mix(h: int, word: int) -> int:
+    """One step of a 64-bit hash: a multiplication carries each bit upwards, the shift carries it back down."""
+    m = 0x2127599BF4325C37
+    h ^= word
+    h *= m
+    if not cython.compiled:
+        h &= 0xFFFFFFFFFFFFFFFF
+    h ^= h >> 32
+    return h
+
+
+def mix_bytes(h: int, data: memoryview, start: int, size: int) -> int:
+    """`mix` with the size (-1 for null), then with the bytes.
+
+    Each word of eight bytes is hashed together with its place, and the hashes are added up. So the processor works on
+    several words at a time. The last word overlaps the word before.
+    """
+    m = 0x2127599BF4325C37
+    place = 0
+    total = 0
+    pos = start
+    for _i in range(size >> 3 if size > 0 else 0):
+        place += m
+        word = (word_at(data, pos) + place) * m
+        if not cython.compiled:
+            word &= 0xFFFFFFFFFFFFFFFF
+        total += (word ^ (word >> 32)) * m
+        pos += 8
+    left = size & 7 if size > 0 else 0
+    if left > 0:
+        if size >= 8:
+            word = word_at(data, pos + left - 8)
+        else:
+            word = 0
+            for i in range(left):
+                word = (word << 8) | data[pos + i]
+        word = (word + place + m) * m
+        if not cython.compiled:
+            word &= 0xFFFFFFFFFFFFFFFF
+        total += (word ^ (word >> 32)) * m
+    if not cython.compiled:
+        total &= 0xFFFFFFFFFFFFFFFF
+    return mix(mix(h, size), total)
+
+
+def word_at(data: memoryview, pos: int) -> int:
+    """Eight bytes, little endian."""
+    if cython.compiled:
+        return little_endian_word(data + pos)  # type: ignore  # noqa: F821
+    return int.from_bytes(data[pos : pos + 8], "little")
+
+
+def content_sum(source: Source, rows: memoryview | None, first: int, last: int) -> int:
+    """The sum, modulo 2**64, of a hash of each record: of its key, value, headers, and of its timestamp where the row
+    has one of its own. So it depends neither on the order of rows nor on how they are cut into columns.
+
+    `rows` and [first, last) as for `write_spans`. Raises ValueError for a row that cannot be encoded.
+    """
+    all_rows = rows is None
+    if rows is None:
+        index = _NO_ROWS
+        available = source.count
+    else:
+        index = rows
+        available = len(index)
+    if first < 0 or last < first or last > available:
+        raise ValueError(f"[{first}, {last}) is no range or more rows than the {available} there are")
+    # By address: a call with a view would copy its 208 bytes.
+    nothing = _NO_BYTES
+    keys = source._keys if len(source._keys) > 0 else nothing
+    values = source._values if len(source._values) > 0 else nothing
+    header_keys = source._header_keys if len(source._header_keys) > 0 else nothing
+    header_values = source._header_values if len(source._header_values) > 0 else nothing
+    key_data = cython.address(keys[0]) if cython.compiled else keys
+    value_data = cython.address(values[0]) if cython.compiled else values
+    header_key_data = cython.address(header_keys[0]) if cython.compiled else header_keys
+    header_value_data = cython.address(header_values[0]) if cython.compiled else header_values
+    total = 0
+    bad = -1
+    with cython.nogil:
+        for i in range(first, last):
+            row = i if all_rows else index[i]
+            if row < 0 or row >= source.count:
+                bad = i
+                break
+            key = source.key_size(row)
+            value = source.value_size(row)
+            headers = source.headers_size(row)
+            if key < -1 or value < -1 or headers < 0:
+                bad = i
+                break
+            # A null has no bytes to read, wherever its column begins.
+            h = mix_bytes(7, key_data, source._key_offsets[row + source._key_shift] if key > 0 else 0, key)
+            h = mix_bytes(h, value_data, source._value_offsets[row + source._value_shift] if value > 0 else 0, value)
+            if source._has_timestamps and is_valid(source._timestamp_valid, row + source._timestamp_shift):
+                h = mix(mix(h, 1), source._timestamps[row + source._timestamp_shift])
+            if headers > 1:
+                start = source._list_offsets[row + source._list_shift]
+                end = source._list_offsets[row + source._list_shift + 1]
+                h = mix(h, end - start)
+                for header in range(start, end):
+                    item = header + source._header_key_shift
+                    at = source._header_key_offsets[item]
+                    h = mix_bytes(h, header_key_data, at, source._header_key_offsets[item + 1] - at)
+                    item = header + source._header_value_shift
+                    at = source._header_value_offsets[item]
+                    size = source._header_value_offsets[item + 1] - at
+                    if not is_valid(source._header_value_valid, item):
+                        size = -1
+                    h = mix_bytes(h, header_value_data, at, size)
+            total += mix(mix(h, headers), 0)
+    if bad >= 0:
+        row = bad if all_rows else index[bad]
+        raise ValueError(f"row {row} cannot be encoded: index or header key out of bounds")
+    return total if cython.compiled else total & 0xFFFFFFFFFFFFFFFF
+
+
+_NO_BYTES = memoryview(bytes(1))
+
+
 def murmur2(data: memoryview, start: int, size: int) -> int:
     """Java's `Utils.murmur2` of `data[start:start+size)`, unsigned."""
     m = 0x5BD1E995

@@ -344,14 +344,6 @@ class SinkSchema:
             raise InvalidRow(f"column {name!r} of type {column.type} cannot be written as {wanted}: {error}") from None
 
 
-def records_in(batch: pa.RecordBatch, positions: Mapping[str, int]) -> int:
-    """How many records the rows of an Arrow batch are: as many, or what is packed in them. How records are cut into
-    packed values depends on where fetches ended, so these say nothing of what a batch holds. Raises InvalidRow."""
-    if PACKED_COLUMN not in positions:
-        return int(batch.num_rows)
-    return sum(_unpack_row(value).batch.num_rows for value in batch.column(positions[PACKED_COLUMN]))
-
-
 def _unpack_row(value: pa.BinaryScalar) -> Unpacked:
     """Raises InvalidRow for a value that `packRecords` has not made."""
     try:

@@ -17,15 +17,15 @@ from kafkasource.sink.clusters.fan_out import FanOut, OpenTransaction
 from kafkasource.sink.clusters.producers import shared_producers
 from kafkasource.sink.clusters.targets import ClusterTarget
 from kafkasource.sink.clusters.transactions import ClusterTask
-from kafkasource.sink.columns import SinkSchema
+from kafkasource.sink.columns import Rows, SinkSchema
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.delivery import Delivery, Outlet
 from kafkasource.sink.producer.producer import shared_producer
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.reports import ClusterReport
 from kafkasource.sink.transactions.crash_points import REFUSED, crash_point
+from kafkasource.sink.transactions.task.content import ContentSum
 from kafkasource.sink.transactions.task.plan import TaskResult
-from kafkasource.sink.transactions.task.row_checksum import RowSum
 from kafkasource.types import TopicPartition, Written
 
 if TYPE_CHECKING:
@@ -49,21 +49,18 @@ def to_one(
         taking = partial(crash_point, REFUSED)
         outlet = Outlet(schema.dead_letter_topic, partitioner, schema.cluster_id, taking)
 
-    def write(
-        taken: Iterator[pa.RecordBatch], transaction: TaskTransaction | None = None
-    ) -> dict[TopicPartition, Written]:
+    def write(taken: Iterator[Rows], transaction: TaskTransaction | None = None) -> dict[TopicPartition, Written]:
         # Not earlier: `ExactlyOnceTask.run` first waits for a row, and a producer that is only held ends when nobody
         # has used it for five minutes.
         producer = shared_producer(target.config)
         with producer.delivery(delivery=Delivery(transaction, outlet)) as delivery:
-            for batch in taken:
-                for rows in schema.rows(batch):
-                    producer.append(rows, partitioner, delivery)
+            for rows in taken:
+                producer.append(rows, partitioner, delivery)
         return delivery.written
 
     if task is None:
-        return ClusterReport(write(batches))
-    result, written = task.by_producer[0].run(batches, schema.positions, cluster_of(target.name), write)
+        return ClusterReport(write(rows for batch in batches for rows in schema.rows(batch)))
+    result, written = task.by_producer[0].run(batches, schema.rows, cluster_of(target.name), write)
     return ClusterReport(written, results=(result,))
 
 
@@ -76,15 +73,15 @@ def to_several(
 ) -> dict[str, ClusterReport]:
     """Write the rows of Spark's Arrow batches to every cluster that gets them. `tasks`: with exactly once."""
     fan_out = FanOut(shared_producers(targets))
-    row_sum = RowSum(schema.positions)
+    skipping = [task for task in (tasks or {}).values() if not task.writes]
     reports = {}
     with _aborting(tasks or {}, cluster_of):
         with fan_out.delivery(None if tasks is None else _transactions(tasks, cluster_of)) as delivery:
             for batch in batches:
-                if tasks is not None and batch.num_rows:
-                    row_sum.add(batch)
                 for rows in schema.rows(batch):
                     fan_out.append(rows, delivery)
+                    for task in skipping:
+                        task.skip(rows)
                 if tasks is not None:
                     crash_point("writing")
         for name in targets:
@@ -93,12 +90,7 @@ def to_several(
             if tasks is not None:
                 deliveries = delivery.deliveries(name) if sent else {}
                 tasks[name].end_left(cluster_of(name), deliveries)
-                results = tasks[name].results(
-                    deliveries,
-                    row_sum.rows,
-                    row_sum.crc,
-                    takes_all=targets[name].takes_all,
-                )
+                results = tasks[name].results(deliveries, delivery.refused(name) if sent else ContentSum())
             reports[name] = (
                 ClusterReport(delivery.written(name), delivery.discarded(name), results, delivery.mapped(name))
                 if sent

@@ -170,7 +170,7 @@ class _Writer:
             return None
         context = TaskContext.get()
         return {
-            name: ClusterTask.start(guarantee, self._begun[name], context, self._targets[name].producers)
+            name: ClusterTask.start(guarantee, self._begun[name], context, self._targets[name])
             for name, guarantee in self._guarantees.items()
         }
 

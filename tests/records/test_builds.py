@@ -18,7 +18,7 @@ ROOT = HERE.parent.parent
 PACKAGE = Path(kafkasource.records.__file__).parent
 NOT_AGAIN = ("test_builds.py", "test_sanitized.py", "test_old_segments.py")
 # In `make test`: the loops over record batches. The source is one: what else is wrong, the compiled kernel shows too.
-SHORT = ("test_decode.py", "test_builder.py", "test_checksum.py")
+SHORT = ("test_decode.py", "test_builder.py", "test_checksum.py", "test_content_sum.py")
 ASK = "import kafkasource.records as r; print(r.COMPILED, r.STALE)"
 
 

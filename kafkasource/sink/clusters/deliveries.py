@@ -7,13 +7,16 @@ are not counted there: the ledger finds them as the difference at the end.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kafkasource.errors import AuthorizationFailed, DeadlineExceeded, KafkaSourceError, OutOfOrderSequenceNumber
+from kafkasource.records.builder import RecordColumns
 from kafkasource.sink.clusters.offset_spans import StoredAt
 from kafkasource.sink.clusters.slow_cluster import Health, Refusals
 from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.producer.producer_id import TaskTransaction
+from kafkasource.sink.producer.queues import Span
+from kafkasource.sink.transactions.task.content import ContentSum
 from kafkasource.types import Discarded, TopicPartition, Written
 
 
@@ -41,7 +44,13 @@ class ClusterDelivery(Delivery):
         self._news = news
         self._discards, self._ages = discards, ages
         self.refused = False  # the cluster gives this user no producer id, so no row of the delivery is written
+        self.content = ContentSum()  # of what was handed over, with exactly once
         self.stored_at: dict[TopicPartition, StoredAt] | None = None  # filled where it is not None
+
+    def takes(self, topic: str, columns: RecordColumns, order: memoryview | None, spans: Sequence[Span]) -> None:
+        """With exactly once, count these rows, which are about to be handed over."""
+        if self.transaction is not None:
+            self.content.add(topic, columns, order, spans)
 
     @property
     def settled(self) -> bool:

@@ -35,6 +35,7 @@ from kafkasource.sink.producer.pool import BufferPoolExhausted
 from kafkasource.sink.producer.producer import available, monotonic_ms
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.producer.sharing import Compressor
+from kafkasource.sink.transactions.task.content import ContentSum
 from kafkasource.types import Discarded, TopicPartition, Written
 
 log = logging.getLogger("kafkasource.sink")
@@ -63,6 +64,7 @@ class _Sending:
     open_transaction: OpenTransaction | None
     deliveries: dict[int, ClusterDelivery] = field(default_factory=dict)  # by the producer's number
     ledger: Ledger = field(default_factory=Ledger)
+    refused: ContentSum = field(default_factory=ContentSum)  # of rows that no producer got
     taken_topics: dict[str, bool] = field(default_factory=dict)  # seen so far: does the cluster get them?
     handed_over: dict[int, HandedOver] = field(default_factory=dict)  # by the producer's number, with `offsetMap`
     left_out: HandedOver = field(default_factory=HandedOver)  # likewise: rows whose topic the cluster refuses
@@ -72,6 +74,11 @@ class _Sending:
         if taken is None:
             taken = self.taken_topics[topic] = self.target.chosen.topic(topic)
         return taken
+
+    def refuse(self, topic: str, columns: RecordColumns) -> None:
+        """With exactly once, count rows that no producer gets."""
+        if self.open_transaction is not None:
+            self.refused.add(topic, columns)
 
     @property
     def target(self) -> ClusterTarget:
@@ -121,6 +128,10 @@ class FanOutDelivery:
     def mapped(self, cluster: str) -> dict[TopicPartition, Mapped]:
         """With `offsetMap`: where rows lie, by the source's topic-partition. Partitions that are acknowledged whole."""
         return self.sending[cluster].mapped()
+
+    def refused(self, cluster: str) -> ContentSum:
+        """Of the rows that no producer got: the cluster refuses their topics."""
+        return self.sending[cluster].refused
 
     def deliveries(self, cluster: str) -> dict[int, ClusterDelivery]:
         """The deliveries of the producers that had rows, by number."""
@@ -203,6 +214,7 @@ class FanOut:
         placed = self._placed(rows, one, delivery)
         one.ledger.hand_over(topic, placed.records if placed else {-1: rows.count}, columns.average_bytes)
         if placed is None:
+            one.refuse(topic, columns)
             if topic in one.cluster.refusals:
                 _leave_out(rows, topic, one)
             return
@@ -218,6 +230,7 @@ class FanOut:
                 one.handed_over.setdefault(number, HandedOver()).add(
                     rows.topic, topic, rows.offsets, placed.order, spans
                 )
+            into.takes(topic, columns, placed.order, spans)
             if one.target.policy == "discard":
                 into.max_block_ms = one.cluster.health.patience_ms
             try:

@@ -56,12 +56,6 @@ class ClusterTarget:
     offset_map: str | None = None  # the topic there that maps offsets of the source
     refused: frozenset[str] | None = None  # `refusedTopics`
 
-    @property
-    def takes_all(self) -> bool:
-        """Whether no rule leaves out rows here. Other options that may discard rows are refused with exactly once,
-        except `refusedTopics`. A mirror's targets have that option, and always a rule."""
-        return self.chosen == Chosen()
-
     def may_leave_out(self, topic: str, *, legal: bool) -> bool:
         """Are rows for a topic that the cluster refuses discarded? Otherwise they fail the task. `legal`: is the
         topic's name?"""

@@ -9,14 +9,16 @@ The slot of a transaction is task * producers + number of the producer.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kafkasource.options import Options
+from kafkasource.sink.clusters.deliveries import ClusterDelivery
 from kafkasource.sink.clusters.targets import ClusterTarget
-from kafkasource.sink.producer.delivery import Delivery
+from kafkasource.sink.columns import Rows
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.transactions.query_identity import IdentitySource
+from kafkasource.sink.transactions.task.content import ContentSum
 from kafkasource.sink.transactions.task.plan import BegunBatch, TaskResult, plan_task
 from kafkasource.sink.transactions.task.task import Context, ExactlyOnceTask, Guarantee, Task
 
@@ -44,24 +46,20 @@ def guarantees(
 
 
 @dataclass(frozen=True)
-class _ProducerRows:
-    """How many of the task's rows went into this producer's transaction. `crc` covers all rows of the task."""
-
-    rows: int
-    crc: int
-
-
-@dataclass(frozen=True)
 class ClusterTask:
     """One task in one cluster."""
 
+    target: ClusterTarget
     by_producer: Sequence[ExactlyOnceTask]  # by the producer's number
+    skipped: ContentSum = field(default_factory=ContentSum)
 
     @classmethod
-    def start(cls, guarantee: Guarantee, begun: BegunBatch, context: Context | None, producers: int) -> ClusterTask:
+    def start(
+        cls, guarantee: Guarantee, begun: BegunBatch, context: Context | None, target: ClusterTarget
+    ) -> ClusterTask:
         """Raises an error that keeps the task from writing. Asks no broker."""
         task = Task.of(context, begun, guarantee)
-        by_producer = []
+        by_producer, producers = [], target.producers
         for number in range(producers):
             slot = task.slot * producers + number
             plan = plan_task(begun, task.query_id, task.batch_id, slot, guarantee.on_lost)
@@ -72,12 +70,19 @@ class ClusterTask:
                 ". But with 'producersPerCluster' above 1 the missing rows are not known: which producer a row without "
                 "a key went to is not recorded",
             )
-        return cls(by_producer)
+        return cls(target, by_producer)
 
     @property
     def writes(self) -> bool:
         """False: the batch is in this cluster already."""
         return self.by_producer[0].plan.write
+
+    def skip(self, rows: Rows) -> None:
+        """Count those of these rows that the cluster would get, where it has the batch already."""
+        if self.target.chosen.topic(rows.topic):
+            taken = self.target.chosen.rows(rows)
+            if taken.count:
+                self.skipped.add_rows(self.target.topic(rows.topic), taken)
 
     def open_transaction(self, cluster: Cluster, number: int) -> TaskTransaction:
         """The transaction of the producer with this number. Blocks."""
@@ -94,28 +99,17 @@ class ClusterTask:
         for each in self.by_producer:
             each.abort(cluster)
 
-    def results(
-        self, deliveries: Mapping[int, Delivery], rows: int, crc: int, *, takes_all: bool
-    ) -> tuple[TaskResult, ...]:
-        """The report for the driver. `rows` and `crc` are for the whole task; `deliveries` are those of the producers
-        that had rows. `takes_all`: whether the cluster gets each row that a task has."""
+    def results(self, deliveries: Mapping[int, ClusterDelivery], refused: ContentSum) -> tuple[TaskResult, ...]:
+        """The report for the driver. `deliveries` are those of the producers that had rows. Rows of topics that
+        the cluster refuses are part of the batch, too: a topic may be refused in one run and not in the next one."""
         if not self.writes:
-            first = self.by_producer[0]
-            return (
-                TaskResult(
-                    first.begun.driver,
-                    first.task.query_id,
-                    skipped=True,
-                    skipped_rows=rows if takes_all else None,
-                    gone_without=first.plan.gone_without,
-                ),
-            )
-        found = []
+            return (self.by_producer[0].skipped(self.skipped),)
+        found: list[TaskResult] = []
         for number, task in enumerate(self.by_producer):
             into = deliveries.get(number)
             if into is None:
-                found.append(task.result(None, None, ()))
+                found.append(task.result(None, ContentSum(), ()))
             else:
-                taken = _ProducerRows(rows if len(self.by_producer) == 1 else into.records, crc)
-                found.append(task.result(into.transaction, taken, into.written))
+                found.append(task.result(into.transaction, into.content, into.written))
+        found[0] = found[0].with_refused(refused)
         return tuple(found)

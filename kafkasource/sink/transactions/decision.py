@@ -3,15 +3,14 @@
 It is kept as offsets of the group P-marker, committed in a transaction of the driver's own: there at all or not at all.
 The offset is the batch's id, the metadata is text that an operator can read in part:
 
-    kafkasource/2 number=8 kind=stream query=6f0c... batch=7 tv=2 part=0/1 lanes=3 <task transactions, packed, base85>
+    kafkasource/1 number=8 kind=stream query=6f0c... batch=7 rows=90 content=00c0ffee... tv=2 part=0/1 transactions=3
+    <task transactions, packed, base85>
 
-`lanes=` is the number of task transactions, by the name that they had when this text was made. Brokers store the text,
-so the name stays. A batch whose rows are in the driver's own transaction has `rows=`, their number, before it.
+Rows and content (`task.content`) are those of the whole batch. A batch that Spark runs again must have the same ones to
+be skipped. A prefix belongs to one query, or to batch writes (`df.write`, of which each has an id of its own and is
+never replayed): the kind tells these apart.
 
-Version 1 of the record had no kind; it is still read. A prefix belongs to one query, or to batch writes (`df.write`, of
-which each has an id of its own and is never replayed): the kind tells these apart.
-
-A broker takes 4096 bytes of metadata for a partition (offset.metadata.max.bytes): some 300 task transactions. More are
+A broker takes 4096 bytes of metadata for a partition (offset.metadata.max.bytes): some 200 task transactions. More are
 spread over more partitions in the driver's transaction. Offsets of earlier decisions may stay at other partitions, so
 the highest `number` is the last decision. Its parts are all there, or somebody else has written to the group.
 """
@@ -21,7 +20,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
@@ -44,8 +43,8 @@ MAX_COPIES_BYTES = 128 * 1024  # of one decision, in all its places; some 700 to
 _MAX_PARTS = 100_000
 
 _RECORD = re.compile(
-    r"kafkasource/([12]) number=(\d{1,18})(?: kind=(stream|write))? query=([!-~]{1,200}) batch=(\d{1,18}) tv=([12])"
-    r" part=(\d{1,6})/(\d{1,6})(?: rows=(\d{1,18}))? lanes=(\d{1,6}) ([!-~]*)"
+    r"kafkasource/1 number=(\d{1,18}) kind=(stream|write) query=([!-~]{1,200}) batch=(\d{1,18}) rows=(\d{1,18})"
+    r" content=([0-9a-f]{16}) tv=([12]) part=(\d{1,6})/(\d{1,6}) transactions=(\d{1,6}) ([!-~]*)"
 )
 
 Kind = Literal["stream", "write"]
@@ -63,18 +62,13 @@ class Decision:
     batch_id: int  # of a batch write: 0
     transaction_version: int  # the dialect in which its task transactions are ended, first time and every time
     transactions: tuple[WrittenTransaction, ...]  # by ascending slot; none where the driver's own holds the rows
-    kind: Kind | None = "stream"  # None: not recorded, by version 1
-    own_rows: int | None = None  # of the whole batch, where not all of it is in `transactions`; None: not recorded
+    kind: Kind = "stream"
+    rows: int = 0  # of the whole batch, also where not all of it is in `transactions`
+    content: int = 0  # likewise
+    topics: tuple[str, ...] = field(default=(), compare=False)  # where its record was found
 
     def is_of(self, query_id: str, batch_id: int) -> bool:
         return (self.query_id, self.batch_id) == (query_id, batch_id)
-
-    @property
-    def rows(self) -> int | None:
-        """Of the whole batch. None: not recorded, by older versions."""
-        if self.own_rows is None and self.transactions:
-            return sum(each.rows for each in self.transactions)
-        return self.own_rows
 
     def parts(self) -> list[str]:
         """The texts to commit, each within the limit."""
@@ -94,10 +88,10 @@ class Decision:
         ]
 
     def _head(self, part: int, parts: int, count: int) -> str:
-        rows = "" if self.own_rows is None else f"rows={self.own_rows} "
         return (
-            f"kafkasource/2 number={self.number} kind={self.kind} query={self.query_id} batch={self.batch_id} "
-            f"tv={self.transaction_version} part={part}/{parts} {rows}lanes={count} "
+            f"kafkasource/1 number={self.number} kind={self.kind} query={self.query_id} batch={self.batch_id} "
+            f"rows={self.rows} content={self.content:016x} tv={self.transaction_version} part={part}/{parts} "
+            f"transactions={count} "
         )
 
     def placed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
@@ -129,11 +123,13 @@ class Decision:
 def last_decision(committed: Committed) -> Decision | None:
     """The decision that a group's offsets stand for; None where there are none. Raises UnreadableDecision."""
     found: dict[int, dict[int, tuple[int, Decision]]] = {}
+    topics: dict[int, set[str]] = {}
     for tp, row in committed.items():
         if row is None:
             continue
         part, parts, decision = _parsed(tp, *row)
         found.setdefault(decision.number, {})[part] = parts, decision
+        topics.setdefault(decision.number, set()).add(tp.topic)
     if not found:
         return None
     pieces = found[max(found)]
@@ -142,28 +138,28 @@ def last_decision(committed: Committed) -> Decision | None:
     whole = [pieces[part] for part in range(parts) if part in pieces]
     transactions = tuple(each for _, piece in whole for each in piece.transactions)
     slots = [each.slot for each in transactions]
-    same = {(of, p.query_id, p.batch_id, p.transaction_version, p.kind) for of, p in pieces.values()}
+    same = {(of, replace(piece, transactions=())) for of, piece in pieces.values()}
     if len(whole) != parts or len(pieces) != parts or len(same) != 1 or slots != sorted(set(slots)):
         raise UnreadableDecision(
             f"the decision record of batch {head.batch_id} is not whole: parts {sorted(pieces)} of {parts}"
         )
-    return replace(head, transactions=transactions)
+    return replace(head, transactions=transactions, topics=tuple(sorted(topics[head.number])))
 
 
 def _parsed(tp: TopicPartition, offset: int, text: str) -> tuple[int, int, Decision]:
     match = _RECORD.fullmatch(text)
     if match is not None:
-        number, batch_id, version, part, parts, count = (int(match[i]) for i in (2, 5, 6, 7, 8, 10))
+        number, batch_id, rows, version, part, parts, count = (int(match[i]) for i in (1, 4, 5, 7, 8, 9, 10))
         try:
             transactions = unpack_transactions(base64.b85decode(match[11]), count)
         except (ValueError, ProtocolError):
             match = None
-    if match is None or (match[1] == "1") != (match[3] is None) or offset != batch_id or not part < parts:
+    if match is None or offset != batch_id or not part < parts:
         shown = "".join(c if c.isprintable() else " " for c in text[:80])
         raise UnreadableDecision(f"offset {offset} at {tp} is no decision record that this version reads: {shown!r}")
-    kind: Kind | None = "write" if match[3] == "write" else "stream" if match[3] else None
-    rows = None if match[9] is None else int(match[9])
-    return part, parts, Decision(number, match[4], batch_id, version, transactions, kind, rows)
+    kind: Kind = "write" if match[2] == "write" else "stream"
+    content = int(match[6], 16)
+    return part, parts, Decision(number, match[3], batch_id, version, transactions, kind, rows, content)
 
 
 class DecisionLog:
@@ -185,6 +181,10 @@ class DecisionLog:
         if named:
             self._groups.committed(self._group, named)
         return last_decision(self._groups.committed(self._group, None))
+
+    def last_seen(self) -> Decision | None:
+        """The last decision, without waiting for one that is on its way."""
+        return last_decision(self._groups.committed(self._group, None, require_stable=False))
 
     def places(self) -> list[TopicPartition]:
         """Where records lie."""

@@ -6,13 +6,13 @@ for a longer life. A plain OffsetCommit of a version up to 4 can ask for one (`r
 it: KIP-211 ended the field for clients, not for brokers (seen on 3.9.2 and 4.3.1). So beside the group P-marker, which
 holds the decision, there is the group P-kept, which says where the last decision stands:
 
-    kafkasource/2 number=8 query=6f0c... batch=7 state=deciding producer=4001 epoch=3
+    kafkasource/1 number=8 query=6f0c... batch=7 state=deciding rows=90 content=00c0ffee... producer=4001 epoch=3
 
     deciding    written before the decision is made, by the driver with this producer id and epoch (-1 where the rows
                 of lost task transactions were written again: part of the batch is in the topics, whatever the
                 coordinator says of this decision)
     ended       the decision was made, and all its transactions are committed; or the user went on without the batch
-    undecided   the decision was not made, nor any after it; number=0: there was none to make, no batch had rows
+    undecided   the decision was not made, nor any after it
 
 It is a group of its own because a plain commit is not fenced. A driver that was believed dead may write late: into
 P-marker it would put an old record over a newer decision. Here it can only put an older state over a newer one, and
@@ -20,7 +20,7 @@ wherever P-marker has a decision of that number or a higher one, that is what co
 
 | the driver dies                         | P-marker | P-kept      | next begin           | once P-marker expired |
 |-----------------------------------------|----------|-------------|----------------------|-----------------------|
-| before any batch had rows               | none     | none or 0   | writes               | writes                |
+| before any batch had rows               | none     | none        | writes (***)         | writes (***)          |
 | before `deciding` n is written          | n-1      | ended n-1   | writes               | writes                |
 | before decision n is committed          | n-1      | deciding n  | writes (*)           | stops (**)            |
 | before the transactions of n have ended | n        | deciding n  | ends them, skips     | stops (**)            |
@@ -30,13 +30,12 @@ wherever P-marker has a decision of that number or a higher one, that is what co
 (*) Where P-marker has no older decision either, as in the first batch that has rows, the coordinator is asked what
 became of that driver's transaction. It remembers until the next InitProducerId: `undecided` n is written before that.
 (**) As `lostTransactions` says, and only if it is this batch that is to be written: a decision may have been made, and
-nobody remembers (the coordinator forgets a transactional id after 7 days, too). The same where a batch above 0 is to be
-written and both groups have nothing: the query wrote at least once until now, or they were deleted.
+nobody remembers (the coordinator forgets a transactional id after 7 days, too).
+(***) A batch without rows is not decided, so the first decision may be that of the hundredth batch. A query that wrote
+at least once until now has decided nothing either: the first batch that it begins may be in the topics already. The
+commit warns of that one (`BatchCommit`).
 
 `states.FOUND` and `states.PLANS` are this table as data, by what begin finds; a test walks through both.
-
-A batch without rows is not decided. The first such batch leaves `undecided` 0 behind. So the first batch with rows,
-which may be the hundredth, is not taken for one whose record was lost.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from kafkasource.client.parts.transactions import DescribedTransaction
@@ -68,8 +67,8 @@ Stage = Literal["deciding", "ended", "undecided"]
 _STAGES: tuple[Stage, ...] = ("deciding", "undecided", "ended")  # of one number the last that was found holds
 
 _RECORD = re.compile(
-    r"kafkasource/2 number=(\d{1,18}) query=([!-~]{1,200}) batch=(\d{1,18}) state=(deciding|ended|undecided)"
-    r" producer=(-?\d{1,19}) epoch=(-?\d{1,5})"
+    r"kafkasource/1 number=(\d{1,18}) query=([!-~]{1,200}) batch=(\d{1,18}) state=(deciding|ended|undecided)"
+    r" rows=(\d{1,18}) content=([0-9a-f]{16}) producer=(-?\d{1,19}) epoch=(-?\d{1,5})"
 )
 
 
@@ -77,11 +76,14 @@ _RECORD = re.compile(
 class DecisionStatus:
     """The record, as one value. Of streams only: a batch write is never replayed."""
 
-    number: int  # of the decision; 0: there was none yet
+    number: int  # of the decision
     query_id: str
     batch_id: int
     state: Stage
     driver: ProducerId
+    rows: int = 0  # of the whole batch
+    content: int = 0  # likewise
+    topics: tuple[str, ...] = field(default=(), compare=False)  # where it was found
 
     def says_ended(self, last: Decision) -> bool:
         of_it = (self.number, self.query_id, self.batch_id) == (last.number, last.query_id, last.batch_id)
@@ -93,7 +95,8 @@ class DecisionStatus:
     def placed(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
         """Offsets and texts to commit: one in each topic, the lowest of its partitions in `places`."""
         text = (
-            f"kafkasource/2 number={self.number} query={self.query_id} batch={self.batch_id} state={self.state} "
+            f"kafkasource/1 number={self.number} query={self.query_id} batch={self.batch_id} state={self.state} "
+            f"rows={self.rows} content={self.content:016x} "
             f"producer={self.driver.producer_id} epoch={self.driver.producer_epoch}"
         )
         return dict.fromkeys(one_of_each_topic(places)[:MAX_PLACES], (self.batch_id, text))
@@ -113,7 +116,8 @@ def last_status(committed: Committed) -> tuple[DecisionStatus | None, tuple[Topi
     if not found:
         return None, ()
     last = max(found.values(), key=lambda status: (status.number, _STAGES.index(status.state)))
-    return last, tuple(sorted(tp for tp, status in found.items() if status.number == last.number))
+    places = tuple(sorted(tp for tp, status in found.items() if status.number == last.number))
+    return replace(last, topics=tuple(dict.fromkeys(tp.topic for tp in places))), places
 
 
 def _parsed(tp: TopicPartition, offset: int, text: str) -> DecisionStatus:
@@ -122,7 +126,8 @@ def _parsed(tp: TopicPartition, offset: int, text: str) -> DecisionStatus:
         shown = "".join(c if c.isprintable() else " " for c in text[:80])
         raise UnreadableDecision(f"offset {offset} at {tp} is no record that this version keeps: {shown!r}")
     state: Stage = next(each for each in _STAGES if each == match[4])
-    return DecisionStatus(int(match[1]), match[2], offset, state, ProducerId(int(match[5]), int(match[6])))
+    driver = ProducerId(int(match[7]), int(match[8]))
+    return DecisionStatus(int(match[1]), match[2], offset, state, driver, int(match[5]), int(match[6], 16))
 
 
 def was_decided(status: DecisionStatus, driver: DescribedTransaction | None) -> bool | None:
@@ -145,11 +150,17 @@ def was_decided(status: DecisionStatus, driver: DescribedTransaction | None) -> 
 class LastBatch:
     """What begin knows of the last batch that was, or may have been, decided under the prefix."""
 
-    number: int  # of the decision; 0: nothing was decided so far
-    kind: Kind | None  # None: of a version that did not record it
+    number: int  # of the decision
+    kind: Kind
     query_id: str
     batch_id: int
     state: Literal["decided", "undecided", "unknown"] = "decided"
+    rows: int = 0
+    content: int = 0
+    topics: tuple[str, ...] = field(default=(), compare=False)  # where its record lies
+
+    def is_of(self, query_id: str, batch_id: int) -> bool:
+        return (self.query_id, self.batch_id) == (query_id, batch_id)
 
 
 def last_batch(last: Decision | None, status: DecisionStatus | None, decided: bool | None) -> LastBatch | None:
@@ -162,9 +173,11 @@ def last_batch(last: Decision | None, status: DecisionStatus | None, decided: bo
         return None
     if found is Found.RECORDS_BATCH:
         assert last is not None
-        return LastBatch(last.number, last.kind, last.query_id, last.batch_id)
+        known = LastBatch(last.number, last.kind, last.query_id, last.batch_id)
+        return replace(known, rows=last.rows, content=last.content, topics=last.topics)
     assert status is not None
-    return LastBatch(status.number, "stream", status.query_id, status.batch_id, _KNOWN[found])
+    known = LastBatch(status.number, "stream", status.query_id, status.batch_id, _KNOWN[found])
+    return replace(known, rows=status.rows, content=status.content, topics=status.topics)
 
 
 _KNOWN: dict[Found, Literal["decided", "undecided", "unknown"]] = {
@@ -203,14 +216,15 @@ class StatusLog:
         """The record and where it lies."""
         return last_status(self._cluster.groups.committed(self._ids.kept_group, None))
 
-    def settled(self) -> tuple[DecisionStatus | None, tuple[TopicPartition, ...], bool | None]:
-        """The same, and whether it was decided what it says was about to be, if the coordinator knows.
+    def settled(
+        self, status: DecisionStatus | None, places: Iterable[TopicPartition]
+    ) -> tuple[DecisionStatus | None, bool | None]:
+        """Ask the coordinator whether a decision that was about to be made was made. Returns the status and the answer.
 
-        That it was not decided is written at once. To be called before the driver's InitProducerId.
+        A decision that was not made is written as `undecided` at once. Call it before the driver's InitProducerId.
         """
-        status, places = self.read()
         if status is None or status.state != "deciding":
-            return status, places, None
+            return status, None
         try:
             was = was_decided(status, self._cluster.transactions.describe([self._ids.driver])[self._ids.driver])
         except UnsupportedApiVersion:
@@ -218,7 +232,7 @@ class StatusLog:
         if was is False:
             status = status.now("undecided")
             self.write(status, places)
-        return status, places, was
+        return status, was
 
     def _tried(self, status: DecisionStatus) -> bool | None:
         """Before Kafka 3.0 nobody can ask. But brokers take the copy of an end that was made, and refuse any other.
@@ -259,16 +273,3 @@ class StatusLog:
             if not places and self._topic is None:
                 raise
             self.write(status, places or [TopicPartition(self._topic or "", 0)])
-
-    def write_first(self, status: DecisionStatus) -> None:
-        """After a first batch without rows. Where it cannot be written, the first batch with rows may ask the user."""
-        try:
-            self.write_without_rows(status)
-        except KafkaSourceError as error:
-            log.warning(
-                "batch %d had no rows, which cannot be kept in the group %s, so the first batch with rows may ask for "
-                "'lostTransactions'=rewrite. Read on topic __consumer_offsets, or the option 'topic', avoids it: %s",
-                status.batch_id,
-                self._ids.kept_group,
-                error,
-            )

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from kafkasource.sink.commit_report import TransactionCounts
 from kafkasource.sink.transactions.decision import Kind
+from kafkasource.sink.transactions.decision_status import LastBatch
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.query_identity import IdentitySource
 from kafkasource.types import ProducerId
@@ -38,7 +39,7 @@ class DriverTransaction:
     lost: tuple[int, ...] = ()  # slots of the task transactions of the last decision that begin could not commit
     recovered: int = 0  # task transactions of the last decision that were still open at begin, which committed them
     aborted: int = 0  # task transactions that were left open, which begin aborted
-    first: bool = False  # nothing was ever decided under the prefix, as far as the brokers know
+    last: LastBatch | None = None  # under the prefix, as begin found it
 
     def counts(self, opened: int = 0, committed: int = 0, oldest_open_ms: float | None = None) -> TransactionCounts:
         """Of its batch, with what begin recovered and aborted."""

@@ -77,7 +77,7 @@ def lost_text(batch_id: int, lost: Iterable[WrittenTransaction]) -> str:
         f"batch {batch_id} was decided, but brokers aborted the transactions of its tasks {_listed(lost)} before "
         "they were committed: more time than 'kafka.transaction.timeout.ms' had passed, most likely. The other tasks' "
         "rows are visible. 'lostTransactions'=rewrite writes the missing rows again where they are the same, =skip "
-        "goes on without them"
+        "goes on, and they stay missing"
     )
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyarrow import fs
 
 READ_WITHIN_S = 30.0  # of another filesystem than this machine's; its clients may try again for minutes
+LOOK_WITHIN_S = 5.0  # the same, where the id is not indispensable
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)", re.DOTALL)
 _PYARROWS_SCHEME = {"s3a": "s3", "s3n": "s3"}
@@ -43,10 +44,29 @@ class QueryIdentity:
 
     ids: TransactionalIds
     query_id: str | None = None  # as the checkpoint says; None: not asked, as the prefix was given
+    location: str | None = None  # of the checkpoint, where it may be asked
 
     def of_cluster(self, name: str) -> QueryIdentity:
         """In one of several clusters, each of which has task transactions and a decision of its own."""
         return replace(self, ids=TransactionalIds(f"{self.ids.prefix}-{name}"))
+
+    def unless(self, query_id: str) -> str | None:
+        """The query's id, unless it is this one, or nobody knows. May read the checkpoint: a prefix that was given does
+        not tell, and the sink needs the id only where another query may have decided under it. Blocks, for some seconds
+        at most. A checkpoint that cannot be read here is not read again: then the tasks compare the ids.
+        """
+        own, accepted = self.query_id, _accepted.get()
+        if own is None and self.location is not None and accepted.get(self.ids.prefix) != query_id:
+            try:
+                own = read_query_id(self.location, LOOK_WITHIN_S)
+            except OptionError:
+                own = None
+            if own in (None, query_id):
+                accepted[self.ids.prefix] = query_id
+        return None if own == query_id else own
+
+
+_accepted: PerProcess[dict[str, str]] = PerProcess(dict)  # by prefix: a query id that `unless` need not ask about
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +86,21 @@ class IdentitySource:
                 "give the sink the option 'checkpointLocation' (not only the session's configuration), or "
                 "'transactionalIdPrefix', which a batch write always needs"
             )
-        return cls(prefix, location if prefix is None else None)
+        return cls(prefix, location)
 
     def find(self) -> QueryIdentity:
         """Reads the checkpoint unless the prefix was given. Blocks. Raises OptionError."""
         if self.prefix is not None:
-            return QueryIdentity(TransactionalIds(self.prefix))
+            return QueryIdentity(TransactionalIds(self.prefix), location=self.location)
         assert self.location is not None
         query_id = read_query_id(self.location)
         return QueryIdentity(TransactionalIds(f"kafkasource-{query_id}"), query_id)
 
 
-def read_query_id(location: str) -> str:
+def read_query_id(location: str, within_s: float | None = None) -> str:
     """The id of the query whose checkpoint lies there. Blocks. Raises OptionError, which says what to do."""
     try:
-        text = _read(location)
+        text = _read(location, READ_WITHIN_S if within_s is None else within_s)
     except FileNotFoundError:
         hint = ""
         if location_parts(location)[0] is None:
@@ -122,7 +142,7 @@ def _normal(path: str) -> str:
     return "/" + path.lstrip("/") if path.startswith("/") else path  # normpath keeps two slashes in front
 
 
-def _read(location: str) -> bytes:
+def _read(location: str, within_s: float) -> bytes:
     scheme, authority, path = location_parts(location)
     if scheme == "dbfs":
         path = f"/dbfs{path}"
@@ -130,7 +150,7 @@ def _read(location: str) -> bytes:
         with open(f"{path}/metadata", "rb") as file:
             return file.read(_METADATA_BYTES)
     assert scheme is not None
-    return _within(READ_WITHIN_S, lambda: _read_remote(_PYARROWS_SCHEME.get(scheme, scheme), authority, path))
+    return _within(within_s, lambda: _read_remote(_PYARROWS_SCHEME.get(scheme, scheme), authority, path))
 
 
 def _read_remote(scheme: str, authority: str, path: str) -> bytes:

@@ -121,9 +121,7 @@ class BatchEvent(Enum):
     WROTE = "wrote"
     WROTE_LOST = "wrote lost rows again"  # or no task came that could
     NO_ROWS = "no rows"  # or all tasks skipped: it was decided in an earlier run
-    FIRST_WITHOUT_ROWS = "no rows, and nothing was ever decided under the prefix"
     GONE_WITHOUT = "gone without, as the user wants it"
-    NO_TASKS = "no tasks"
     # What the brokers say.
     NO_RECORD = "no decision record of it"
     RECORD = "a decision record of it"
@@ -146,11 +144,9 @@ class BatchEvent(Enum):
 
 
 class BatchAction(Enum):
-    LOOK = "fence an older driver, and read both groups"
+    LOOK = "read P-kept, refuse another query; fence an older driver, and read P-marker"
     RECOVER = "commit the decision's task transactions, then abort all others that are open"
     ABORT_OPEN = "abort all task transactions that are open"
-    LOOK_WHETHER_FIRST = "read both groups"
-    KEEP_NONE_YET = "P-kept: no batch had rows so far"
     KEEP_GONE_WITHOUT = "P-kept: ended, though nothing was written"
     CHECK_OPEN = "DescribeTransactions"
     MERGE = "commit what is left of the earlier decision, and put it together with what was written again"
@@ -179,9 +175,7 @@ BATCH: dict[tuple[BatchState, BatchEvent], tuple[BatchState, BatchAction | None]
     (_BS.UNRECORDED, _BE.ABORTED): (_BS.UNRECORDED, None),
     (_BS.DECIDED, _BE.LOST_BEFORE): (_BS.LOST, None),  # the tasks are told, and obey 'lostTransactions'
     # commit.
-    (_BS.RETURNED, _BE.NO_TASKS): (_BS.RETURNED, _BA.LOOK_WHETHER_FIRST),
     (_BS.RETURNED, _BE.NO_ROWS): (_BS.WITHOUT_ROWS, None),
-    (_BS.RETURNED, _BE.FIRST_WITHOUT_ROWS): (_BS.WITHOUT_ROWS, _BA.KEEP_NONE_YET),
     (_BS.RETURNED, _BE.GONE_WITHOUT): (_BS.WITHOUT_ROWS, _BA.KEEP_GONE_WITHOUT),
     (_BS.WITHOUT_ROWS, _BE.KEPT): (_BS.WITHOUT_ROWS, None),
     (_BS.RETURNED, _BE.WROTE): (_BS.WRITTEN, _BA.CHECK_OPEN),
@@ -286,7 +280,6 @@ class Last(Enum):
     """The last batch under the prefix, as begin knows it."""
 
     NOTHING = "nothing is known of any"
-    NONE_YET = "none had rows so far"
     DECIDED = "decided"
     LOST = "decided, and some of its task transactions are lost"
     UNDECIDED = "not decided"
@@ -296,10 +289,9 @@ class Last(Enum):
 class Order(Enum):
     """Where the batch that is to be written stands to the last one."""
 
-    FIRST = "first"  # there is no last one, and it is batch 0 or a batch write
     EARLIER = "earlier"
     SAME = "same"  # Spark runs it again
-    LATER = "later"
+    LATER = "later"  # or there is no last one
 
 
 class BatchPlan(Enum):
@@ -311,10 +303,7 @@ class BatchPlan(Enum):
 
 
 PLANS: dict[tuple[Last, Order], BatchPlan] = {
-    (Last.NOTHING, Order.FIRST): BatchPlan.WRITE,
-    (Last.NOTHING, Order.LATER): BatchPlan.ASK,  # the record is lost, or the query wrote at least once until now
-    (Last.NONE_YET, Order.FIRST): BatchPlan.WRITE,
-    (Last.NONE_YET, Order.LATER): BatchPlan.WRITE,
+    (Last.NOTHING, Order.LATER): BatchPlan.WRITE,  # of a query that wrote at least once until now the commit warns
     (Last.DECIDED, Order.EARLIER): BatchPlan.REFUSE,
     (Last.DECIDED, Order.SAME): BatchPlan.SKIP,
     (Last.DECIDED, Order.LATER): BatchPlan.WRITE,
@@ -329,4 +318,4 @@ PLANS: dict[tuple[Last, Order], BatchPlan] = {
     (Last.UNKNOWN, Order.SAME): BatchPlan.ASK,
     (Last.UNKNOWN, Order.LATER): BatchPlan.WRITE,
 }
-"""What is not in it cannot be: FIRST stands to no batch, and only FIRST and LATER are left where there is none."""
+"""What is not in it cannot be: where there is no last batch, each one is later."""

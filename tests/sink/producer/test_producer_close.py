@@ -171,7 +171,8 @@ def test_a_task_of_exactly_once_writes_its_first_row_however_long_that_took(kept
     cluster = FakeTransactionCluster(2)
     begun = ExactlyOnce(cluster, TransactionalIds("p"), timeout_ms=600_000).begin()
     guarantee = Guarantee(IdentitySource("p"), 600_000, False, "fail")
-    exactly_once = ClusterTask.start(guarantee, begun, FakeContext(), 1)
+    target = targets.parse({"kafka.bootstrap.servers": "localhost:1"}).by_name[ONLY]
+    exactly_once = ClusterTask.start(guarantee, begun, FakeContext(), target)
 
     def late_batches():
         kept.now_ms += 301_000
@@ -180,7 +181,6 @@ def test_a_task_of_exactly_once_writes_its_first_row_however_long_that_took(kept
             idle._thread.join(60)
         yield pa.record_batch([pa.array([b"a", b"b"])], names=["value"])
 
-    target = targets.parse({"kafka.bootstrap.servers": "localhost:1"}).by_name[ONLY]
     schema = SinkSchema("t", {"value": 0})
     report = task.to_one(late_batches(), schema, target, exactly_once, lambda name: cluster)
     assert report.written[T0].records == 2

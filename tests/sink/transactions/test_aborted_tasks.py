@@ -22,6 +22,7 @@ from kafkasource.protocol.apis import END_TXN
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.targets import ONLY
+from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.errors import CannotWriteOnce
@@ -57,14 +58,14 @@ def run(cluster, begun, slot=0, guarantee=OWN_TRANSACTIONS, after_open=lambda: N
 
     def write(found, transaction):
         after_open()
-        values = [value for batch in found for value in batch["value"].to_pylist()]
+        values = [value for each in found for value in each.values.to_pylist()]
         transaction.enroll([tp])
         cluster.produce(transaction.transactional_id, transaction.producer, tp, values, transaction.transaction_version)
         after_rows()
         return {tp: Written(len(values), 1, 0, len(values) - 1)}
 
     task = ExactlyOnceTask.start(guarantee, begun, FakeContext(slot))
-    return task.run(rows(b"row"), {"value": 0}, cluster, write)[0]
+    return task.run(rows(b"row"), SinkSchema("t", {"value": 0}).rows, cluster, write)[0]
 
 
 def fails():

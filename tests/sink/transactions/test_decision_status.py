@@ -7,12 +7,18 @@ from test_exactly_once import ANY_DIALECT, BOTH_WAYS, EVERYWHERE, IDS, Query, ch
 from transaction_fakes import OFFSETS, Crash, FakeGroupCalls, FakeTransactionCluster
 
 from kafkasource.client.parts.transactions import DescribedTransaction
-from kafkasource.errors import DeadlineExceeded, TopicAuthorizationFailed, UnsupportedApiVersion
+from kafkasource.errors import DeadlineExceeded, TopicAuthorizationFailed
 from kafkasource.sink.transactions.batch.commit import BatchCommit
 from kafkasource.sink.transactions.decision import Decision, last_decision
 from kafkasource.sink.transactions.decision_status import MAX_PLACES, DecisionStatus, last_status, was_decided
 from kafkasource.sink.transactions.driver import ExactlyOnce
-from kafkasource.sink.transactions.errors import LostDecision, LostTransactions, NotDecided, UnreadableDecision
+from kafkasource.sink.transactions.errors import (
+    CheckpointBehind,
+    LostDecision,
+    LostTransactions,
+    NotDecided,
+    UnreadableDecision,
+)
 from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.types import ProducerId, TopicPartition
 
@@ -125,6 +131,61 @@ def test_a_first_batch_with_rows_that_is_not_batch_0_is_written_whatever_dies(ve
             run({number: moment})
 
 
+# Nothing is known.
+
+
+class AtLeastOnce(Query):
+    """Three of its six batches were written at least once, and the driver died in the middle of the fourth."""
+
+    def __init__(self, cluster, **how):
+        super().__init__(cluster, batches=6, **how)
+        for batch_id in range(4):
+            for slot in range(3):
+                for tp, rows in self.rows_of(batch_id, slot).items():
+                    written = rows if batch_id < 3 else rows[:1] if slot == 0 else []
+                    cluster.logs[tp] += [("row", -1, row) for row in written] + [("commit", -1, None)]
+        self.before = seen(cluster)
+        self.done = {0, 1, 2}
+
+
+@ANY_DIALECT
+@BOTH_WAYS
+def test_the_first_batch_that_is_written_exactly_once_on_a_checkpoint_that_wrote_at_least_once_is_warned_of(
+    version, atomic, caplog
+):
+    cluster = FakeTransactionCluster(version)
+    query = AtLeastOnce(cluster, atomic=atomic)
+    query.run()
+    check(cluster, query.before + query.expected([3, 4, 5]))
+    (warning,) = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert "batch 3 is the first that query q decides under 'p'" in warning.message
+    assert "twice" in warning.message
+
+
+@ANY_DIALECT
+def test_a_crash_at_any_call_of_the_first_batch_that_is_written_exactly_once_doubles_nothing_more(version):
+    def run(crash_at=None):
+        cluster = FakeTransactionCluster(version)
+        query = AtLeastOnce(cluster)
+        cluster.crash_at = {} if crash_at is None else {crash_at: "after"}
+        query.run_to_the_end()
+        check(cluster, query.before + query.expected([3, 4, 5]))
+        return len(cluster.calls)
+
+    for number in range(run()):
+        run(number)
+
+
+@ANY_DIALECT
+def test_a_first_batch_with_rows_after_batches_without_is_no_warning(version, caplog):
+    """As of a query that starts at `latest`: no batch of it can have been written in another way."""
+    cluster = FakeTransactionCluster(version)
+    query = Quiet(cluster)
+    query.run()
+    check(cluster, query.expected())
+    assert not [each for each in caplog.records if each.levelname == "WARNING"]
+
+
 class Forbidding(FakeTransactionCluster):
     """Nobody may read the brokers' own topic."""
 
@@ -141,66 +202,54 @@ class ForbiddingGroups(FakeGroupCalls):
         super().keep(group, offsets, retention_ms)
 
 
-def test_who_may_not_read_the_brokers_topic_has_it_kept_in_the_querys_or_is_told(caplog):
-    class WithTopic(Quiet):
-        def new_driver(self):
-            return ExactlyOnce(self.cluster, IDS, timeout_ms=600_000, topic="t")
-
-    cluster = Forbidding(2)
-    WithTopic(cluster).run()
-    check(cluster, WithTopic(cluster).expected())
-    with pytest.raises(LostDecision):
-        Quiet(Forbidding(2)).run()
-    assert "batch 0 had no rows, which cannot be kept in the group p-kept" in caplog.text
-
-
-# Nothing is known.
+def nobody_knows(cluster, **how):
+    """Whether batch 1 was decided: its driver died on the way there, and was away for weeks."""
+    query = Query(cluster, **how)
+    query.run_batch(0)
+    results = query.write(1)
+    cluster.crash_before = "offsets p-driver"
+    with pytest.raises(Crash):
+        query.new_driver().commit(results, 1)
+    cluster.away_for_weeks()
+    return query
 
 
 @ANY_DIALECT
-def test_exactly_once_on_a_checkpoint_that_was_at_least_once_asks_first(version):
+def test_a_batch_that_is_gone_without_is_one_batch_and_no_more(version, caplog):
     cluster = FakeTransactionCluster(version)
-    query = Query(cluster, batches=6)
-    query.done = {0, 1, 2}
-    for _ in range(2):
-        with pytest.raises(LostDecision, match=r"batch 3 .* at_least_once until now.* 'lostTransactions'=rewrite for"):
-            query.run()
-    assert not seen(cluster)
-    query.on_lost = "rewrite"
-    query.run_batch(3)
-    query.on_lost = "fail"
+    query = nobody_knows(cluster, on_lost="skip")
     query.run()
-    check(cluster, query.expected([3, 4, 5]))
-
-
-@ANY_DIALECT
-@pytest.mark.parametrize("kind", [FakeTransactionCluster, Forbidding])
-def test_a_batch_that_is_gone_without_is_one_batch_and_no_more(version, kind, caplog):
-    cluster = kind(version)
-    query = Query(cluster, batches=6, on_lost="skip")
-    query.done = {0, 1, 2}
-    if kind is Forbidding:
-        with pytest.raises(TopicAuthorizationFailed):
-            query.run()
-        return
-    query.run()
-    check(cluster, query.expected([4, 5]))
+    check(cluster, query.expected([0, 2]))
     assert caplog.text.count("gone without") == 1
 
 
-def test_where_nothing_can_be_kept_a_batch_above_0_without_a_record_stops_the_query():
-    def keep(group, offsets, retention_ms):
-        raise UnsupportedApiVersion("OffsetCommit v5 at least")
+def test_what_is_gone_without_is_kept_in_the_querys_topic_by_who_may_not_read_the_brokers_one():
+    class WithoutTopic(Query):
+        def new_driver(self):
+            return ExactlyOnce(self.cluster, IDS, timeout_ms=600_000, on_lost="skip", topic="t")
 
-    cluster = FakeTransactionCluster(2)
-    cluster.groups.keep = keep
+    cluster = Forbidding(2)
+    query = nobody_knows(cluster)
+    query.__class__ = WithoutTopic
+    query.on_lost = "skip"
+    query.run()
+    check(cluster, query.expected([0, 2]))
+
+
+@ANY_DIALECT
+def test_a_decided_batch_whose_record_has_expired_is_skipped_only_with_the_same_rows(version):
+    """P-kept outlives P-marker, and knows rows and content, too."""
+    cluster = FakeTransactionCluster(version)
     query = Query(cluster)
     query.run()
-    check(cluster, query.expected())
     query.done = {0, 1}
     cluster.away_for_weeks()
-    with pytest.raises(LostDecision, match="batch 2 is to be written, and nothing is known"):
+    rows_of = query.rows_of
+    query.rows_of = lambda batch_id, slot: {tp: [*rows[:-1], "new"] for tp, rows in rows_of(batch_id, slot).items()}
+    with pytest.raises(CheckpointBehind, match=r"batch 2 of query q was decided with 12 rows .* now it has 12 other"):
         query.run()
+    query.rows_of = rows_of
+    query.run()
     check(cluster, query.expected())
 
 
@@ -251,7 +300,7 @@ def test_so_it_is_where_it_died_between_the_decision_and_the_end_of_its_transact
 def test_each_topic_that_has_room_has_a_copy_of_the_whole_record():
     def decided(transactions):
         return Decision(
-            1, "q", 7, 2, tuple(WrittenTransaction(i, 4000 + i, 3, 25_000 + i, i << 22) for i in range(transactions))
+            1, "q", 7, 2, tuple(WrittenTransaction(i, 4000 + i, 3, 25_000 + i, i << 54) for i in range(transactions))
         )
 
     places = [TopicPartition(name, number) for name in ("a", "b", "c") for number in range({"a": 1}.get(name, 4))]
@@ -261,9 +310,9 @@ def test_each_topic_that_has_room_has_a_copy_of_the_whole_record():
             left = {tp: row for tp, row in placed.items() if tp.topic != gone}
             assert last_decision(left) == decided(transactions)
     many = [TopicPartition(f"topic-{number:03}", 0) for number in range(500)]
-    placed = decided(300).placed(many)
-    assert 20 < len(placed) < 40  # of 3.8 kB each
-    assert last_decision(placed) == decided(300)
+    placed = decided(200).placed(many)
+    assert 20 < len(placed) < 40  # of 3.7 kB each
+    assert last_decision(placed) == decided(200)
     assert len(DecisionStatus(1, "q", 7, "ended", ProducerId(1, 2)).placed(many)) == MAX_PLACES
 
 
@@ -327,7 +376,7 @@ def test_a_first_decision_that_failed_and_was_aborted_by_spark_is_made_again(ver
 
 # The record.
 
-RECORD = DecisionStatus(8, "6f0c2f5e-8a53-4a9c-b7a2-0123456789ab", 7, "deciding", ProducerId(4001, 3))
+RECORD = DecisionStatus(8, "6f0c2f5e-8a53-4a9c-b7a2-0123456789ab", 7, "deciding", ProducerId(4001, 3), 12, 0xC0FFEE)
 PLACES = [TopicPartition("t", 2), TopicPartition("t", 1), TopicPartition("u", 0)]
 
 
@@ -336,7 +385,10 @@ def test_what_is_kept_is_what_is_read_at_one_place_of_each_topic():
     assert set(placed) == {TopicPartition("t", 1), TopicPartition("u", 0)}
     assert last_status(placed) == (RECORD, (TopicPartition("t", 1), TopicPartition("u", 0)))
     assert last_status({}) == (None, ())
-    text = f"kafkasource/2 number=8 query={RECORD.query_id} batch=7 state=deciding producer=4001 epoch=3"
+    text = (
+        f"kafkasource/1 number=8 query={RECORD.query_id} batch=7 state=deciding rows=12 content=0000000000c0ffee "
+        "producer=4001 epoch=3"
+    )
     assert placed[TopicPartition("u", 0)] == (7, text)
 
 
@@ -352,7 +404,7 @@ def test_of_several_records_the_highest_number_holds_and_of_one_number_the_state
 
 def test_text_of_others_is_not_taken():
     ((offset, text),) = RECORD.placed(PLACES[:1]).values()
-    wrong = [text[:cut] for cut in range(len(text) - 1)] + [text.replace("/2", "/3"), text + "\n", "hello", ""]
+    wrong = [text[:cut] for cut in range(len(text) - 1)] + [text.replace("/1", "/2"), text + "\n", "hello", ""]
     for each in wrong:
         with pytest.raises(UnreadableDecision):
             last_status({PLACES[0]: (offset, each)})

@@ -4,17 +4,19 @@ A query is run as Spark runs it: a batch counts as done when commit returned; a 
 cluster. What is asserted is what a reader at read_committed sees, read from the logs without the sink's code.
 """
 
-import zlib
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 from transaction_fakes import Crash, FakeTransactionCluster, read_committed, still_open
 
 from kafkasource.errors import DeadlineExceeded
+from kafkasource.records.builder import RecordColumns
 from kafkasource.sink.transactions.batch.commit import BatchCommit
 from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.errors import CheckpointBehind, LostTransactions, NotDecided
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
+from kafkasource.sink.transactions.task.content import ContentSum
 from kafkasource.sink.transactions.task.plan import TaskResult, plan_task
 from kafkasource.sink.transactions.task.transactions import Recovered, TaskTransactions
 from kafkasource.types import TopicPartition
@@ -22,6 +24,14 @@ from kafkasource.types import TopicPartition
 T = [TopicPartition("t", number) for number in range(3)]
 IDS = TransactionalIds("p")
 ANY_DIALECT = pytest.mark.parametrize("version", [1, 2])
+
+
+def content_of(rows):
+    """What a task says of its rows, which are given by topic-partition."""
+    found = ContentSum()
+    for tp, some in rows.items():
+        found.add(tp.topic, RecordColumns(None, pa.array([row.encode() for row in some], pa.binary())))
+    return {"rows": found.rows, "content": found.content, "topics": found.topics}
 
 
 class Query:
@@ -51,9 +61,10 @@ class Query:
 
     def task(self, begun, batch_id, slot):
         plan = plan_task(begun, self.query_id, batch_id, slot, self.on_lost)
-        if not plan.write:
-            return TaskResult(begun.driver, self.query_id, skipped=True, gone_without=plan.gone_without)
         rows = self.rows_of(batch_id, slot)
+        given = content_of(rows)
+        if not plan.write:
+            return TaskResult(begun.driver, self.query_id, skipped=True, gone_without=plan.gone_without, **given)
         if not rows:
             return TaskResult(begun.driver, self.query_id)
         decider, cluster = begun.driver, self.cluster
@@ -63,11 +74,9 @@ class Query:
             cluster.transactions.add_partitions(name, producer, rows)
         for tp, some in rows.items():
             cluster.produce(name, producer, tp, some, decider.transaction_version)
-        flat = [row for some in rows.values() for row in some]
-        transaction = WrittenTransaction(slot, *producer, len(flat), zlib.crc32(repr(flat).encode()))  # type: ignore[call-arg]
-        return TaskResult(
-            decider, self.query_id, False, None if self.atomic else transaction, plan.again is not None, tuple(rows)
-        )
+        transaction = WrittenTransaction(slot, *producer, given["rows"], given["content"])  # type: ignore[call-arg]
+        written = None if self.atomic else transaction
+        return TaskResult(decider, self.query_id, False, written, plan.again is not None, tuple(rows), **given)
 
     def write(self, batch_id):
         """The tasks of a batch: what the driver gets."""

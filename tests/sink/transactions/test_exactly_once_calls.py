@@ -20,8 +20,8 @@ from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.errors import LostTransactions, NotDecided
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
 from kafkasource.sink.transactions.query_identity import IdentitySource
+from kafkasource.sink.transactions.task.content import ContentSum
 from kafkasource.sink.transactions.task.plan import TaskResult
-from kafkasource.sink.transactions.task.row_checksum import RowSum
 from kafkasource.sink.transactions.task.task import ExactlyOnceTask, Guarantee
 from kafkasource.types import TopicPartition
 
@@ -145,10 +145,10 @@ def test_brokers_that_tell_nothing_of_transactions_take_a_batch_once(last):
     def run(batch_id):
         begun = world.driver().begin()
         task = ExactlyOnceTask.start(guarantee, begun, FakeContext(2, batch_id=batch_id))
-        if not task.plan.write:
-            return world.driver().commit([TaskResult(begun.driver, "q", skipped=True)], batch_id)
-        rows = RowSum({})
+        rows = ContentSum()
         rows.rows = 1
+        if not task.plan.write:
+            return world.driver().commit([task.skipped(rows)], batch_id)
         with task.aborting(world.cluster):
             transaction = task.open_transaction(world.cluster)
             world.cluster.transactions.add_partitions(IDS.task(2), transaction.producer, [T[2]])

@@ -242,7 +242,7 @@ def test_a_batch_in_the_topics_that_is_planned_anew_with_other_rows_is_refused(m
     spark.writer().commit([spark.task(sent, slot, row) for slot, row in enumerate(rows)], 0)
     sent = spark.sent()
     messages = [spark.task(sent, 0, *then)]
-    with pytest.raises(CheckpointBehind, match=f"with 3 rows, and now it has {len(then)}: the checkpoint is an older"):
+    with pytest.raises(CheckpointBehind, match=rf"with 3 rows \(.*\), and now it has {len(then)} rows"):
         spark.writer().commit(messages, 0)
     assert spark.seen() == rows
     spark.written["lostTransactions"] = "skip"

@@ -10,6 +10,7 @@ from test_exactly_once import Query, check, seen
 from transaction_fakes import FakeContext, FakeTransactionCluster
 
 from kafkasource.errors import BrokerError, DeadlineExceeded
+from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.transactions.errors import CannotWriteOnce, NotDecided
 from kafkasource.sink.transactions.query_identity import IdentitySource
 from kafkasource.sink.transactions.task.task import ExactlyOnceTask, Guarantee
@@ -31,10 +32,10 @@ class AtomicQuery(Query):
         context = FakeContext(slot)
         context.properties = {"streaming.sql.batchId": str(batch_id), "sql.streaming.queryId": self.query_id}
         of_partition = self.rows_of(batch_id, slot)
-        rows = [row for some in of_partition.values() for row in some]
+        rows = [row.encode() for some in of_partition.values() for row in some]
 
         def write(found, transaction):
-            assert [value for batch in found for value in batch["value"].to_pylist()] == rows
+            assert [value for each in found for value in each.values.to_pylist()] == rows
             transaction.enroll(of_partition)
             producer = transaction.producer
             for tp, some in of_partition.items():
@@ -44,7 +45,9 @@ class AtomicQuery(Query):
             return {tp: Written(len(some), 1, 0, len(some) - 1) for tp, some in of_partition.items()}
 
         batch = pa.record_batch([pa.array(rows, pa.string())], names=["value"])
-        result, _ = ExactlyOnceTask.start(ATOMIC, begun, context).run(iter([batch]), {"value": 0}, cluster, write)
+        result, _ = ExactlyOnceTask.start(ATOMIC, begun, context).run(
+            iter([batch]), SinkSchema("t", {"value": 0}).rows, cluster, write
+        )
         return result
 
 

@@ -55,7 +55,8 @@ def test_two_checkpoints_whose_paths_are_the_same_text_are_two_queries(checkpoin
 
 def test_a_prefix_that_is_given_is_the_identity_and_no_checkpoint_is_read():
     source = IdentitySource.of("mine", {"checkpointlocation": "/nowhere"})
-    assert source.find() == QueryIdentity(query_identity.TransactionalIds("mine"))  # type: ignore[attr-defined]
+    found = QueryIdentity(query_identity.TransactionalIds("mine"), location="/nowhere")  # type: ignore[attr-defined]
+    assert source.find() == found
     assert source.find().of_cluster("east").ids.prefix == "mine-east"
 
 

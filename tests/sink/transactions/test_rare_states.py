@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
-from test_exactly_once import ANY_DIALECT, IDS, Query, check, decided_then_lost, seen
+from test_exactly_once import ANY_DIALECT, IDS, Query, check, content_of, decided_then_lost, seen
 from transaction_fakes import Crash, FakeTransactionCluster, still_open
 
 from kafkasource.sink.transactions.decision_status import DecisionStatus
@@ -26,6 +26,22 @@ def test_a_batch_that_fails_while_lost_rows_are_written_again_leaves_nothing_ope
     check(cluster, query.expected())
 
 
+@ANY_DIALECT
+@pytest.mark.parametrize("on_lost", ["fail", "rewrite"])
+def test_what_a_later_batch_took_over_is_not_lost_to_a_checkpoint_that_has_gone_back(version, on_lost):
+    """Batch 1 was about to be decided when the driver died. Then the checkpoint of before batch 0 comes back."""
+    cluster = FakeTransactionCluster(version)
+    query = Query(cluster, batches=2)
+    query.run_batch(0)
+    results = query.write(1)
+    cluster.crash_before = "offsets p-driver"
+    with pytest.raises(Crash):
+        query.new_driver().commit(results, 1)
+    query.done, query.on_lost = set(), on_lost
+    query.run()
+    check(cluster, query.expected())
+
+
 class OneTopicEach(Query):
     """Each batch writes to a topic of its own."""
 
@@ -41,7 +57,9 @@ def test_a_batch_that_is_gone_without_is_skipped_again_though_an_older_record_is
     query = OneTopicEach(cluster)
     query.run_batch(0)
     number = query.new_driver().begin().driver.number
-    gone_without = DecisionStatus(number, "q", 1, "ended", ProducerId(1, 1))
+    given = [content_of(query.rows_of(1, slot)) for slot in range(3)]
+    rows, content = sum(each["rows"] for each in given), sum(each["content"] for each in given) % 2**64
+    gone_without = DecisionStatus(number, "q", 1, "ended", ProducerId(1, 1), rows, content)
     query.write(1)  # takes the slots of batch 0
     cluster.time_is_up()
     cluster.groups.keep(IDS.kept_group, gone_without.placed([TopicPartition("t0", 0)]), 1)

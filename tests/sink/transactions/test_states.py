@@ -187,13 +187,12 @@ def test_all_that_begin_can_find_is_in_the_table():
 
 LASTS = {
     Last.NOTHING: (None, ()),
-    Last.NONE_YET: (LastBatch(0, "stream", "q", 3, "undecided"), ()),
     Last.DECIDED: (LastBatch(2, "stream", "q", 5), ()),
     Last.LOST: (LastBatch(2, "stream", "q", 5), (WrittenTransaction(0, 1, 1, 7, 0),)),
     Last.UNDECIDED: (LastBatch(2, "stream", "q", 5, "undecided"), ()),
     Last.UNKNOWN: (LastBatch(2, "stream", "q", 5, "unknown"), ()),
 }
-BATCH_IDS = {Order.FIRST: 0, Order.EARLIER: 4, Order.SAME: 5, Order.LATER: 6}
+BATCH_IDS = {Order.EARLIER: 4, Order.SAME: 5, Order.LATER: 6}
 # What a task does with 'lostTransactions' fail, rewrite, skip: an error, or whether it writes.
 DONE: dict[BatchPlan, tuple[bool | type[Exception], ...]] = {
     BatchPlan.WRITE: (True, True, True),
@@ -207,7 +206,7 @@ DONE: dict[BatchPlan, tuple[bool | type[Exception], ...]] = {
 @pytest.mark.parametrize(("last", "order"), PLANS, ids=lambda each: each.name)
 def test_a_task_does_what_the_table_says(last, order):
     known, lost = LASTS[last]
-    begun = BegunBatch(DriverTransaction(IDS, ProducerId(1, 0), 2, 3), None, None, known, lost)
+    begun = BegunBatch(DriverTransaction(IDS, ProducerId(1, 0), 2, 3, last=known), None, None, lost)
     for on_lost, expected in zip(("fail", "rewrite", "skip"), DONE[PLANS[last, order]], strict=True):
         if isinstance(expected, bool):
             plan = plan_task(begun, "q", BATCH_IDS[order], 0, on_lost)
@@ -220,9 +219,7 @@ def test_a_task_does_what_the_table_says(last, order):
 
 
 def test_each_batch_has_a_plan():
-    without, after = {Last.NOTHING, Last.NONE_YET}, set(Last) - {Last.NOTHING, Last.NONE_YET}
-    possible = set(product(without, (Order.FIRST, Order.LATER))) | set(product(after, set(Order) - {Order.FIRST}))
-    assert PLANS.keys() == possible
+    assert PLANS.keys() == {(Last.NOTHING, Order.LATER), *product(set(Last) - {Last.NOTHING}, Order)}
 
 
 # The rows of the table in `decision_status`: n is 8. What P-marker and P-kept have, and what becomes of batch n.
@@ -243,7 +240,7 @@ def test_a_begin_after_a_crash_does_what_the_table_of_crashes_says(died, marker,
     last = None if marker is None or expired else Decision(marker, "q", marker, 2, ())
     status = None if kept is None else DecisionStatus(kept[0], "q", kept[0], kept[1], ProducerId(1, 0))
     known = last_batch(last, status, None)
-    begun = BegunBatch(DriverTransaction(IDS, ProducerId(1, 0), 2, 9), None, None, known, ())
+    begun = BegunBatch(DriverTransaction(IDS, ProducerId(1, 0), 2, 9, last=known), None, None, ())
     batch_id = 8 if marker is not None else 0
     plan = once_expired if expired else then
     if plan is BatchPlan.ASK:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafkasource.client.parts.transactions import DescribedTransaction, Listed
 from kafkasource.errors import UnsupportedApiVersion
@@ -16,7 +16,7 @@ from kafkasource.sink.transactions.errors import lost_write_text
 from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.sink.transactions.prefix import Prefix
 from kafkasource.sink.transactions.states import BatchAction, BatchEvent, BatchState
-from kafkasource.sink.transactions.task.plan import BegunBatch
+from kafkasource.sink.transactions.task.plan import BegunBatch, refuse_another
 from kafkasource.sink.transactions.task.transactions import Recovered
 from kafkasource.types import ProducerId
 
@@ -66,7 +66,7 @@ class BatchBegin:
         known = last_batch(self._last, self._status, self._decided)
         # Of an older decision than the last batch's they are lost only in name: their slots were in use again since.
         of_last = known is not None and self._last is not None and known.number == self._last.number
-        lost = self._found.lost if of_last else ()
+        lost = self._found.lost if of_last and not self._went_on() else ()
         if lost and self._write_id is not None and known is not None:  # no task is told: this is another write
             self._warn_of_lost_write(known.query_id, lost)
         driver = DriverTransaction(
@@ -78,11 +78,19 @@ class BatchBegin:
             lost=tuple(each.slot for each in lost),
             recovered=self._found.recovered,
             aborted=self._found.aborted,
-            first=known is None,
+            last=known,
         )
         query_id, forgotten = self._prefix.identity.query_id, self._found.forgotten
         ends_left = self._found.unlisted and not self._goes_on(driver.number)
-        return BegunBatch(driver, self._write_id, query_id, known, lost, forgotten, ends_left)
+        return BegunBatch(driver, self._write_id, query_id, lost, forgotten, ends_left)
+
+    def _went_on(self) -> bool:
+        """Was another batch about to be decided after the last decision? Then the query had brought the decided one to
+        its end, and the slots were in use again since. A checkpoint that runs it again has gone back."""
+        last, status = self._last, self._status
+        if last is None or status is None:
+            return False
+        return status.number > last.number and status.batch_id != last.batch_id
 
     def _warn_of_lost_write(self, write_id: str, lost: tuple[WrittenTransaction, ...]) -> None:
         """Only the first begin after that write can tell. Later ones find ids that were in use again since. So does one
@@ -107,9 +115,11 @@ class BatchBegin:
     def _look(self) -> BatchEvent:
         prefix, ids, transactions = self._prefix, self._prefix.ids, self._prefix.cluster.transactions
         ahead = transactions.ahead(f"{ids.prefix}-", ids.driver, [ids.kept_group, ids.marker_group])
+        status, places = prefix.status.read()
+        self._refuse_another(status)
         # InitProducerId ends what the coordinator remembers.
-        self._status, places, self._decided = prefix.status.settled()
-        status = self._status
+        status, self._decided = prefix.status.settled(status, places)
+        self._status = status
         if self._write_id is not None:
             self._driver_before = transactions.describing(ids.driver)
         self._producer = transactions.init_producer_id(ids.driver, prefix.timeout_ms)  # an older driver decides no more
@@ -121,6 +131,18 @@ class BatchBegin:
             return BatchEvent.ENDED_BEFORE
         return BatchEvent.NO_RECORD if last is None else BatchEvent.RECORD
 
+    def _refuse_another(self, status: DecisionStatus | None) -> None:
+        """Raise AnotherQuery before anything of the other query is fenced or aborted. A batch write keeps no status."""
+        last = last_batch(None if status is not None else self._prefix.decisions.last_seen(), status, None)
+        if last is None:
+            return
+        if self._write_id is not None:
+            refuse_another(self._prefix.ids, "write", self._write_id, last)
+        elif last.kind == "write":
+            refuse_another(self._prefix.ids, "stream", self._prefix.identity.query_id or "a stream", last)
+        elif (own := self._prefix.identity.unless(last.query_id)) is not None:
+            refuse_another(self._prefix.ids, "stream", own, last)
+
     def _recover(self) -> BatchEvent:
         self._found = self._prefix.tasks.recover(self._last, False, self._open)
         return BatchEvent.LOST_BEFORE if self._found.lost else BatchEvent.ALL_COMMITTED
@@ -130,11 +152,11 @@ class BatchBegin:
         return BatchEvent.ABORTED
 
     def _keep_ended(self) -> BatchEvent:
-        """A crash, or a version that kept nothing, has left out that the last decision's transactions have ended."""
+        """A crash has left out that the last decision's transactions have ended."""
         last, status = self._last, self._status
         assert last is not None
-        is_stream = last.kind == "stream" or (last.kind is None and last.batch_id > 0)
-        if is_stream and (status is None or status.number <= last.number):
+        if last.kind == "stream" and (status is None or status.number <= last.number):
             ended = DecisionStatus(last.number, last.query_id, last.batch_id, "ended", self._producer)
+            ended = replace(ended, rows=last.rows, content=last.content)
             self._prefix.status.write(ended, self._prefix.decisions.places())
         return BatchEvent.KEPT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ from dataclasses import replace
 from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
 from kafkasource.sink.commit_report import TransactionCounts
 from kafkasource.sink.transactions.batch.moves import move
+from kafkasource.sink.transactions.batch.same_rows import require_same_rows
 from kafkasource.sink.transactions.crash_points import crash_point
 from kafkasource.sink.transactions.decision import Decision
 from kafkasource.sink.transactions.decision_status import DecisionStatus
@@ -16,8 +18,11 @@ from kafkasource.sink.transactions.errors import GONE, NotDecided, not_open_text
 from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.sink.transactions.prefix import Prefix
 from kafkasource.sink.transactions.states import BatchAction, BatchEvent, BatchState
+from kafkasource.sink.transactions.task.content import total
 from kafkasource.sink.transactions.task.plan import TaskResult, driver_of
 from kafkasource.types import ProducerId, TopicPartition
+
+log = logging.getLogger("kafkasource.sink")
 
 _NOBODY = ProducerId(-1, -1)
 
@@ -33,6 +38,7 @@ class BatchCommit:
         crash_point("written")
         self._prefix = prefix
         self._driver, query_id = driver_of(results)
+        self._results = results
         self._live = [result for result in results if result.partitions]
         self._replaces = replaces
         opened = (each.transaction for each in self._live if each.transaction)
@@ -40,17 +46,16 @@ class BatchCommit:
         self._written = () if prefix.atomic else tuple(self._opened)
         self._places = [tp for result in self._live for tp in result.partitions]
         driver = self._driver
+        rows, content = sum(each.rows for each in results), total([each.content for each in results])
         self._decision = Decision(
-            driver.number, query_id, batch_id, driver.transaction_version, self._written, driver.kind
+            driver.number, query_id, batch_id, driver.transaction_version, self._written, driver.kind, rows, content
         )
-        if prefix.atomic and not replaces:  # else it has only some of the batch's rows
-            self._decision = replace(self._decision, own_rows=sum(each.rows for each in self._opened))
         self._status = None  # of a batch write nothing is kept: it is never replayed
         if driver.kind == "stream":
             # A batch of which some rows are visible was decided before. That its rows were not decided again must not
             # be taken for a batch without rows once the older record has expired: so nobody is named who could say it.
             decider = _NOBODY if replaces else driver.producer
-            self._status = DecisionStatus(driver.number, query_id, batch_id, "deciding", decider)
+            self._status = DecisionStatus(driver.number, query_id, batch_id, "deciding", decider, rows, content)
         # Known as it goes on.
         self._oldest_open_ms: float | None = None
         self._lost: Sequence[WrittenTransaction] = ()
@@ -74,10 +79,33 @@ class BatchCommit:
         event = BatchEvent.WROTE_LOST if self._replaces else BatchEvent.WROTE
         move(f"batch {self._decision.batch_id}", BatchState.RETURNED, event, steps)
         crash_point("ended")
+        self._tell_first()
         if self._prefix.atomic:
             return self._driver.counts(1, 1)
         opened = len(self._written)
         return self._driver.counts(opened, opened - len(self._lost), self._oldest_open_ms)
+
+    def _tell_first(self) -> None:
+        """Warn of the first batch that a query writes exactly once, unless it is its batch 0.
+
+        An earlier run that wrote at least once may have been in the middle of it. Only the first batch that is ever
+        begun under the prefix may be such a one, and there the driver's producer has epoch 0. Later ones followed
+        batches that this sink began, which had no rows or failed.
+        """
+        driver, decision = self._driver, self._decision
+        if driver.last is not None or driver.kind != "stream" or not decision.batch_id:
+            return
+        level = logging.INFO if driver.producer.producer_epoch else logging.WARNING
+        log.log(
+            level,
+            "batch %d is the first that query %s decides under %r. If an earlier run wrote to these topics without "
+            "exactly_once, or under another prefix, and ended in the middle of this batch, some of its %d rows are in "
+            "the topics twice",
+            decision.batch_id,
+            decision.query_id,
+            self._prefix.ids.prefix,
+            decision.rows,
+        )
 
     # Before the decision.
 
@@ -143,14 +171,13 @@ class BatchCommit:
         self._lost = [each for each in last.transactions if each.slot in lost and each.slot not in again]
         if self._lost:
             return BatchEvent.SOME_LOST
+        require_same_rows(self._driver.last, self._results, self._decision.query_id, batch_id, self._prefix.on_lost)
         if self._prefix.atomic:
             return BatchEvent.MERGED
         if last.transaction_version == self._decision.transaction_version:
             by_slot = {each.slot: each for each in last.transactions} | again
             merged = tuple(by_slot[slot] for slot in sorted(by_slot))
-            self._decision = replace(self._decision, transactions=merged, own_rows=last.own_rows)
-        else:
-            self._decision = replace(self._decision, own_rows=last.rows)
+            self._decision = replace(self._decision, transactions=merged)
         return BatchEvent.MERGED
 
     # The decision.

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from kafkasource.sink.transactions.decision import Kind
 from kafkasource.sink.transactions.decision_status import LastBatch
 from kafkasource.sink.transactions.driver_transaction import DriverTransaction
 from kafkasource.sink.transactions.errors import (
@@ -22,6 +23,7 @@ from kafkasource.sink.transactions.errors import (
 )
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
 from kafkasource.sink.transactions.states import PLANS, BatchPlan, Last, Order
+from kafkasource.sink.transactions.task.content import ContentSum, total
 from kafkasource.types import TopicPartition
 
 OnLost = Literal["fail", "rewrite", "skip"]
@@ -35,11 +37,15 @@ class BegunBatch:
     driver: DriverTransaction
     write_id: str | None  # of a batch write, in place of a query id; the tasks of a stream know theirs
     query_id: str | None  # that the checkpoint at the sink's location has; None: it was not asked
-    last: LastBatch | None  # under the prefix
     lost: tuple[WrittenTransaction, ...]  # of the last decision: brokers did not commit these when begin asked
     forgotten: bool = False  # they know of some of these no more, nor whether they were committed
     ends_left: bool = False
     """A task without rows, too, ends what an earlier run left open in its slot: brokers before 3.0 cannot list it."""
+
+    @property
+    def last(self) -> LastBatch | None:
+        """Under the prefix."""
+        return self.driver.last
 
     def lost_error(self, batch_id: int, more: str = "") -> LostTransactions:
         """What a task raises where it cannot write the lost rows again, or is not to."""
@@ -69,7 +75,17 @@ class TaskResult:
     replaces: bool = False  # the transaction has the rows of a lost one
     partitions: tuple[TopicPartition, ...] = ()  # written to
     gone_without: bool = False  # skipped, though it is not known to be decided: 'lostTransactions' is skip
-    skipped_rows: int | None = None  # that a task was given which skipped its batch; None: not counted
+    # Of the rows that the task got for the cluster, whether it wrote or skipped them (`ContentSum`).
+    rows: int = 0
+    content: int = 0
+    topics: tuple[str, ...] = ()
+
+    def with_refused(self, rows: ContentSum) -> TaskResult:
+        """Add rows that the task got and did not write."""
+        if not rows.rows:
+            return self
+        content, topics = total([self.content, rows.content]), tuple(sorted({*self.topics, *rows.topics}))
+        return replace(self, rows=self.rows + rows.rows, content=content, topics=topics)
 
 
 def driver_of(results: Sequence[TaskResult]) -> tuple[DriverTransaction, str]:
@@ -85,14 +101,19 @@ def plan_task(begun: BegunBatch, query_id: str, batch_id: int, slot: int, on_los
 
     Task transactions of a decision from before this batch are lost only in name: their slots were in use again since.
     """
-    _refuse_another(begun, query_id)
+    if begun.query_id is not None and begun.query_id != query_id:
+        raise AnotherQuery(
+            f"option 'checkpointLocation': the checkpoint that the sink finds there is of query {begun.query_id}, but "
+            f"this is query {query_id}. Give the sink the location that Spark uses, as a full URI, or "
+            "'transactionalIdPrefix'"
+        )
     last = begun.last
+    refuse_another(begun.driver.ids, begun.driver.kind, query_id, last)
     plan = PLANS[_last(begun), _order(begun, query_id, batch_id)]
     if plan is BatchPlan.WRITE:
         return TaskPlan(write=True)
     if plan is BatchPlan.ASK:
-        text = _none_text(batch_id, begun.driver.ids) if last is None else _unknown_text(batch_id)
-        return _plan_unknown(text, on_lost)
+        return _plan_unknown(_unknown_text(batch_id), on_lost)
     if plan is BatchPlan.REFUSE:
         assert last is not None
         raise CheckpointBehind(
@@ -111,8 +132,6 @@ def plan_task(begun: BegunBatch, query_id: str, batch_id: int, slot: int, on_los
 def _last(begun: BegunBatch) -> Last:
     if begun.last is None:
         return Last.NOTHING
-    if begun.last.number == 0:
-        return Last.NONE_YET
     if begun.last.state == "decided":
         return Last.LOST if begun.lost else Last.DECIDED
     return Last.UNDECIDED if begun.last.state == "undecided" else Last.UNKNOWN
@@ -120,9 +139,7 @@ def _last(begun: BegunBatch) -> Last:
 
 def _order(begun: BegunBatch, query_id: str, batch_id: int) -> Order:
     last = begun.last
-    if last is None or last.number == 0:
-        return Order.FIRST if batch_id == 0 or begun.driver.kind == "write" else Order.LATER
-    if last.query_id != query_id or last.batch_id < batch_id:  # another query's: both are batch writes
+    if last is None or last.query_id != query_id or last.batch_id < batch_id:  # another query's: both are batch writes
         return Order.LATER
     return Order.SAME if last.batch_id == batch_id else Order.EARLIER
 
@@ -131,17 +148,6 @@ def _plan_unknown(text: str, on_lost: OnLost) -> TaskPlan:
     if on_lost == "fail":
         raise LostDecision(text)
     return TaskPlan(write=on_lost == "rewrite", gone_without=on_lost == "skip")
-
-
-def _none_text(batch_id: int, ids: TransactionalIds) -> str:
-    return (
-        f"batch {batch_id} is to be written, and nothing is known of batches before it under {ids.prefix!r}. Either "
-        "the query wrote at_least_once until now, or not to this cluster, or under another 'transactionalIdPrefix': "
-        "set 'lostTransactions'=rewrite for this one start. Or the record of its last decision is gone "
-        f"(the groups {ids.marker_group} and {ids.kept_group}, or all topics that it wrote, were deleted; or a version "
-        "that did not keep it stayed away for longer than the brokers' offsets.retention.minutes): look whether the "
-        "batch's rows are in the topics; 'lostTransactions'=rewrite writes the batch, =skip goes on without it"
-    )
 
 
 def _unknown_text(batch_id: int) -> str:
@@ -153,20 +159,12 @@ def _unknown_text(batch_id: int) -> str:
     )
 
 
-def _refuse_another(begun: BegunBatch, query_id: str) -> None:
-    """A prefix belongs to one streaming query, or to batch writes, where one may follow another."""
-    if begun.query_id is not None and begun.query_id != query_id:
-        raise AnotherQuery(
-            f"option 'checkpointLocation': the checkpoint that the sink finds there is of query {begun.query_id}, but "
-            f"this is query {query_id}. Give the sink the location that Spark uses, as a full URI, or "
-            "'transactionalIdPrefix'"
-        )
-    last, ids = begun.last, begun.driver.ids
-    if last is None or last.number == 0 or last.query_id == query_id:
-        return
-    # Of before the kind was recorded: batch writes have batch id 0.
-    after_write = last.kind == "write" or (last.kind is None and last.batch_id == 0)
-    if begun.driver.kind == "write" and after_write:
+def refuse_another(ids: TransactionalIds, kind: Kind, query_id: str, last: LastBatch | None) -> None:
+    """Raise AnotherQuery, unless this query may decide after `last`.
+
+    A prefix belongs to one streaming query, or to batch writes, where one may follow another.
+    """
+    if last is None or last.query_id == query_id or (kind == "write" and last.kind == "write"):
         return
     what = f"batch write {last.query_id}" if last.kind == "write" else f"batch {last.batch_id} of query {last.query_id}"
     raise AnotherQuery(

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafkasource.client.parts.transactions import ONGOING, DescribedTransaction
 from kafkasource.errors import OptionError, UnsupportedApiVersion
-from kafkasource.sink.columns import records_in
+from kafkasource.sink.columns import Rows
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.transactions.crash_points import crash_point
 from kafkasource.sink.transactions.errors import CannotWriteOnce, LostTransactions
 from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.sink.transactions.query_identity import IdentitySource
+from kafkasource.sink.transactions.task.content import ContentSum
 from kafkasource.sink.transactions.task.plan import BegunBatch, OnLost, TaskPlan, TaskResult, plan_task
-from kafkasource.sink.transactions.task.row_checksum import RowSum
 from kafkasource.types import ProducerId, TopicPartition, Written
 
 if TYPE_CHECKING:
@@ -40,15 +40,6 @@ class Context(Protocol):
     def partitionId(self) -> int: ...
     def attemptNumber(self) -> int: ...
     def getLocalProperty(self, key: str) -> str | None: ...
-
-
-class Rows(Protocol):
-    """How many rows went into a transaction, and their checksum: as `RowSum`."""
-
-    @property
-    def rows(self) -> int: ...
-    @property
-    def crc(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -120,30 +111,32 @@ class ExactlyOnceTask:
     def run(
         self,
         iterator: Iterator[pa.RecordBatch],
-        positions: dict[str, int],
+        rows_of: Callable[[pa.RecordBatch], Iterator[Rows]],
         cluster: Cluster,
-        write: Callable[[Iterator[pa.RecordBatch], TaskTransaction], dict[TopicPartition, Written]],
+        write: Callable[[Iterator[Rows], TaskTransaction], dict[TopicPartition, Written]],
     ) -> tuple[TaskResult, dict[TopicPartition, Written]]:
-        """Write the rows with `write`, which returns when all are acknowledged. Returns what goes to the driver."""
+        """Write the rows with `write`, which returns when all are acknowledged. Returns what goes to the driver.
+
+        `rows_of`: those of an Arrow batch, as they are to be written.
+        """
         filled = (batch for batch in iterator if batch.num_rows)
+        content = ContentSum()
         if not self.plan.write:
-            rows = sum(records_in(batch, positions) for batch in filled)  # Spark counts on tasks that take all input
-            without = self.plan.gone_without
-            skipped = TaskResult(
-                self.begun.driver, self.task.query_id, skipped=True, skipped_rows=rows, gone_without=without
-            )
-            return skipped, {}
+            for batch in filled:
+                for rows in rows_of(batch):
+                    content.add_rows(rows.topic, rows)
+            return self.skipped(content), {}
         first = next(filled, None)
         if first is None:
             self.end_left(cluster)
-            return self.result(None, None, {}), {}
-        row_sum = RowSum(positions)
+            return self.result(None, content, {}), {}
 
-        def summed() -> Iterator[pa.RecordBatch]:
+        def summed() -> Iterator[Rows]:
             batch: pa.RecordBatch | None = first
             while batch is not None:
-                row_sum.add(batch)
-                yield batch
+                for rows in rows_of(batch):
+                    content.add_rows(rows.topic, rows)
+                    yield rows
                 crash_point("writing")
                 batch = next(filled, None)
 
@@ -152,7 +145,7 @@ class ExactlyOnceTask:
                 cluster
             )  # not before there is a row: an idle task costs the brokers nothing
             written = write(summed(), transaction)
-            return self.result(transaction, row_sum, written), written
+            return self.result(transaction, content, written), written
 
     def open_transaction(self, cluster: Cluster) -> TaskTransaction:
         """The transaction that the task writes in. Blocks. Raises CannotWriteOnce."""
@@ -264,8 +257,20 @@ class ExactlyOnceTask:
         cluster.transactions.add_offsets(name, mine, ids.marker_group)
         return mine
 
+    def skipped(self, content: ContentSum) -> TaskResult:
+        """Report the rows of a task that skips its batch to the driver."""
+        return TaskResult(
+            self.begun.driver,
+            self.task.query_id,
+            skipped=True,
+            gone_without=self.plan.gone_without,
+            rows=content.rows,
+            content=content.content,
+            topics=content.topics,
+        )
+
     def result(
-        self, transaction: TaskTransaction | None, row_sum: Rows | None, written: Collection[TopicPartition]
+        self, transaction: TaskTransaction | None, given: ContentSum, written: Collection[TopicPartition]
     ) -> TaskResult:
         """What a task that wrote, or had no rows, says to the driver. Raises CannotWriteOnce, LostTransactions."""
         if transaction is not None:
@@ -274,19 +279,23 @@ class ExactlyOnceTask:
         if own is None and transaction is not None:
             own = transaction.producer
         again = self.plan.again
-        rows, crc = (row_sum.rows, row_sum.crc) if row_sum is not None else (0, 0)
-        if again is not None and (again.rows, again.crc) != (rows, crc):
-            sums = "" if rows != again.rows else ", with another checksum"
+        rows, content = given.rows, given.content
+        if again is not None and (again.rows, again.content) != (rows, content):
+            sums = "" if rows != again.rows else ", with other contents"
             raise LostTransactions(
                 f"batch {self.task.batch_id}, task {self.task.slot}: the rows are not those that were lost ({rows} "
-                f"now, {again.rows} then{sums}), so that writing them "
-                "could double some. 'lostTransactions'=skip goes on without them"
+                f"now, {again.rows} then{sums}), so that writing them could double some and leave out others. Nothing "
+                "is written. Start with the checkpoint, the topics and the number of partitions of then. "
+                f"'lostTransactions'=skip goes on, and the {again.rows} rows of this task stay missing in the topics"
             )
-        recorded = None if own is None else WrittenTransaction(self.task.slot, *own, rows, crc)
+        recorded = None if own is None else WrittenTransaction(self.task.slot, *own, rows, content)
         return TaskResult(
             self.begun.driver,
             self.task.query_id,
             transaction=recorded,
             replaces=again is not None,
             partitions=tuple(sorted(written)),
+            rows=rows,
+            content=content,
+            topics=given.topics,
         )
