@@ -55,6 +55,10 @@ class ImpossibleEvent(KafkaSourceError):
     """A fault of this package: a batch met what the table of its states (`states.BATCH`) does not have."""
 
 
+class DecidedNotCommitted(KafkaSourceError):
+    """A batch write is decided, or may be, and not all of it can be committed now. It must not be run again unseen."""
+
+
 class TooManyTransactions(KafkaSourceError):
     """More tasks wrote than the decision record has room for. Nothing was decided."""
 
@@ -78,6 +82,15 @@ def lost_text(batch_id: int, lost: Iterable[WrittenTransaction]) -> str:
         "they were committed: more time than 'kafka.transaction.timeout.ms' had passed, most likely. The other tasks' "
         "rows are visible. 'lostTransactions'=rewrite writes the missing rows again where they are the same, =skip "
         "goes on, and they stay missing"
+    )
+
+
+def lost_now_text(lost: Iterable[WrittenTransaction]) -> str:
+    """The text of LostTransactions to the batch write that has lost them."""
+    return (
+        f"this batch write was decided, but brokers aborted the transactions of its tasks {_listed(lost)} before they "
+        "were committed: more time than 'kafka.transaction.timeout.ms' had passed, most likely. The other tasks' rows "
+        "are visible, so do not run the write again: they would come twice. Write the missing rows alone"
     )
 
 

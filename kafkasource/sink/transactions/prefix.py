@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkasource.errors import InvalidTxnState
-from kafkasource.sink.transactions.decision import DecisionLog
+from kafkasource.sink.transactions.decision import DecisionLog, Kind
 from kafkasource.sink.transactions.decision_status import StatusLog
 from kafkasource.sink.transactions.driver_transaction import DriverTransaction
-from kafkasource.sink.transactions.errors import GONE, LostTransactions, lost_text
+from kafkasource.sink.transactions.errors import GONE, LostTransactions, lost_now_text, lost_text
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
 from kafkasource.sink.transactions.query_identity import QueryIdentity
 from kafkasource.sink.transactions.states import BatchEvent
@@ -53,9 +53,9 @@ class Prefix:
         except GONE:
             return BatchEvent.FENCED, driver.producer
 
-    def tell_lost(self, batch_id: int, lost: Iterable[WrittenTransaction]) -> BatchEvent:
+    def tell_lost(self, kind: Kind, batch_id: int, lost: Iterable[WrittenTransaction]) -> BatchEvent:
         """Raises LostTransactions, unless these are to be skipped."""
-        text = lost_text(batch_id, lost)
+        text = lost_now_text(lost) if kind == "write" else lost_text(batch_id, lost)
         if self.on_lost != "skip":
             raise LostTransactions(text)
         log.warning("%s", text)

@@ -3,13 +3,16 @@
 import re
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import count
 
 import pytest
 from test_exactly_once import ANY_DIALECT, IDS, Query, check, content_of, decided_then_lost, seen
-from transaction_fakes import Crash, FakeTransactionCluster, still_open
+from transaction_fakes import CommitsOtherwise, Crash, FakeTransactionCluster, still_open
 
+from kafkasource.errors import DeadlineExceeded
 from kafkasource.sink.transactions.decision_status import DecisionStatus
-from kafkasource.sink.transactions.errors import LostDecision, LostTransactions
+from kafkasource.sink.transactions.driver import ExactlyOnce
+from kafkasource.sink.transactions.errors import DecidedNotCommitted, LostDecision, LostTransactions
 from kafkasource.types import ProducerId, TopicPartition
 
 
@@ -199,3 +202,88 @@ def test_nor_does_one_say_anything_that_finds_the_ids_forgotten(version, lists, 
     second = write(cluster, "w2")
     check(cluster, first.expected() + second.expected())
     assert caplog.text == ""
+
+
+# A batch write whose coordinator does not answer after the decision. Who runs it again writes its rows again.
+
+
+class Away:
+    """The coordinator of the task transactions, for some requests."""
+
+    def __init__(self, cluster, requests):
+        self.requests, self.end_each = requests, cluster.transactions.end_each
+        cluster.transactions.end_each = self
+
+    def __call__(self, transactions, commit, tv):
+        if self.requests > 0:
+            self.requests -= 1
+            raise DeadlineExceeded("EndTxn of 'p-0': not done within 60000 ms; the last error: ... (15)")
+        return self.end_each(transactions, commit, tv)
+
+
+def decided_write(cluster, clock_ms):
+    query = Query(cluster, batches=1, query_id="w")
+
+    def new_driver():
+        return ExactlyOnce(cluster, IDS, timeout_ms=600_000, wall_clock_ms=lambda: next(clock_ms))
+
+    begun = new_driver().begin("w")
+    return query, new_driver, [query.task(begun, 0, slot) for slot in range(3)], begun.driver
+
+
+@ANY_DIALECT
+def test_a_decided_batch_write_waits_for_its_coordinator_and_ends_well(version, caplog):
+    cluster = FakeTransactionCluster(version)
+    query, new_driver, results, _ = decided_write(cluster, count(0, 60_000))
+    Away(cluster, 5)
+    new_driver().commit(results, 0)
+    check(cluster, query.expected())
+    assert "batch write w under 'p': it is decided, but not all of it is committed yet" in caplog.text
+
+
+@ANY_DIALECT
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_batch_write_that_fails_after_its_decision_says_that_it_must_not_be_run_again(version, comes_back, caplog):
+    cluster = FakeTransactionCluster(version)
+    query, new_driver, results, driver = decided_write(cluster, count(0, 60_000))
+    away = Away(cluster, 1_000)
+    with pytest.raises(DecidedNotCommitted, match=r"batch write w .* is decided.* Do not run it again: its rows"):
+        new_driver().commit(results, 0)
+    assert away.requests > 980  # until 'kafka.transaction.timeout.ms'
+    if comes_back:
+        away.requests = 0
+        new_driver().abort(results, 0, (), driver)  # as Spark calls it then
+        assert "is complete now: do not run it again" in caplog.text
+    else:
+        with pytest.raises(DeadlineExceeded):
+            new_driver().abort(results, 0, (), driver)
+        away.requests = 0
+        new_driver().begin("w2")
+    check(cluster, query.expected())
+
+
+@ANY_DIALECT
+def test_a_batch_write_that_lost_rows_itself_says_that_the_others_are_there(version):
+    cluster = FakeTransactionCluster(version)
+    _, _, results, _ = decided_write(cluster, count(0, 60_000))
+
+    class Late(CommitsOtherwise):
+        def end_tasks(self, decision, transactions):
+            cluster.time_is_up()
+            return super().end_tasks(decision, transactions)
+
+    with pytest.raises(LostTransactions, match=r"this batch write was decided.*tasks \[0, 1, 2\].*do not run"):
+        Late(cluster, IDS, timeout_ms=600_000).commit(results, 0)
+
+
+def test_a_batch_write_of_which_nobody_knows_whether_it_is_decided_says_so(monkeypatch):
+    cluster = FakeTransactionCluster(2)
+    _, new_driver, results, _ = decided_write(cluster, count(0, 60_000))
+
+    def no_answer(*_):
+        raise DeadlineExceeded("no answer")
+
+    cluster.transactions.end = no_answer
+    monkeypatch.setattr(cluster.groups, "committed", no_answer)
+    with pytest.raises(DecidedNotCommitted, match="nobody can tell yet whether it was decided: no answer Look whether"):
+        new_driver().commit(results, 0)

@@ -1,14 +1,15 @@
-"""A prefix belongs to one query: two of them, in every order of their steps, lose and double nothing; and what a query
-decided under the prefix that earlier versions gave it is taken over.
-"""
+"""A prefix belongs to one query: two of them, in every order of their steps, lose and double nothing."""
 
 import itertools
 
 import pytest
-from test_exactly_once import ANY_DIALECT, Query, check, seen
+from test_exactly_once import ANY_DIALECT, IDS, Query, check, seen
 from transaction_fakes import FakeTransactionCluster
 
+from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.errors import AnotherQuery, NotDecided
+from kafkasource.sink.transactions.query_identity import QueryIdentity
+from kafkasource.sink.transactions.task.plan import plan_task
 
 # Two queries with one prefix.
 
@@ -67,6 +68,62 @@ def test_two_queries_with_one_prefix_lose_and_double_nothing_in_whatever_order_t
                 check(cluster, written[0].expected())
     assert (1, None, "AnotherQuery") in outcomes
     assert (1, "AnotherQuery", None) in outcomes
+
+
+def mistaken(cluster, kind, checkpoint):
+    """The begin of another query with the prefix of one that runs."""
+    identity = QueryIdentity(IDS, location=str(checkpoint))
+    return ExactlyOnce(cluster, identity, timeout_ms=600_000).begin("another" if kind == "write" else None)
+
+
+@ANY_DIALECT
+@pytest.mark.parametrize(("running", "other"), [("stream", "write"), ("stream", "stream"), ("write", "stream")])
+def test_a_query_that_is_refused_leaves_the_running_one_alone_however_often_it_is_tried(
+    version, running, other, tmp_path
+):
+    (tmp_path / "metadata").write_text('{"id":"another"}')
+    cluster = FakeTransactionCluster(version)
+    for number in range(3):
+        query = Query(cluster, query_id="q" if running == "stream" else f"w{number}")
+        batch_id = number if running == "stream" else 0
+        begun = query.new_driver().begin(None if running == "stream" else query.query_id)
+        results = [query.task(begun, batch_id, slot) for slot in range(3)]
+        before = len(cluster.calls)
+        for _ in range(2 if number else 0):  # once something is decided under the prefix
+            with pytest.raises(AnotherQuery, match=r"'p' is that of .*, not of this one"):
+                mistaken(cluster, other, tmp_path)
+        assert set(cluster.calls[before:]) <= {"fetch committed"}
+        query.new_driver().commit(results, batch_id)
+    assert len(seen(cluster)) == (32 if running == "stream" else 36)
+
+
+def test_a_query_that_is_refused_does_not_settle_what_the_running_one_is_about_to_decide(tmp_path):
+    """P-kept says `deciding`, and the coordinator says that nothing is decided yet."""
+    (tmp_path / "metadata").write_text('{"id":"another"}')
+    cluster = FakeTransactionCluster(2)
+    query = Query(cluster)
+    query.run_batch(0)
+    keep, results = cluster.groups.keep, query.write(1)
+
+    def and_another_comes(*args):
+        keep(*args)
+        cluster.groups.keep = keep
+        with pytest.raises(AnotherQuery):
+            mistaken(cluster, "stream", tmp_path)
+
+    cluster.groups.keep = and_another_comes
+    query.new_driver().commit(results, 1)
+    query.done.add(1)
+    query.run()
+    check(cluster, query.expected())
+
+
+def test_where_the_driver_cannot_read_who_it_is_its_tasks_refuse(tmp_path):
+    cluster = FakeTransactionCluster(2)
+    Query(cluster).run_batch(0)
+    begun = mistaken(cluster, "stream", tmp_path / "elsewhere")
+    with pytest.raises(AnotherQuery):
+        plan_task(begun, "another", 0, 0, "fail")
 
 
 @ANY_DIALECT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 
 from kafkasource.sink.transactions.batch.moves import move
@@ -11,6 +12,8 @@ from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.sink.transactions.prefix import Prefix
 from kafkasource.sink.transactions.states import BatchAction, BatchEvent, BatchState
 from kafkasource.sink.transactions.task.plan import TaskResult
+
+log = logging.getLogger("kafkasource.sink")
 
 
 class BatchAbort:
@@ -45,9 +48,15 @@ class BatchAbort:
             BatchAction.COMMIT_TASKS: self._commit_tasks,
             BatchAction.ABORT_REPORTED: self._abort_reported,
             BatchAction.ABORT_TASKS: self._abort_tasks,
-            BatchAction.TELL_LOST: lambda: self._prefix.tell_lost(self._batch_id, self._lost),
+            BatchAction.TELL_LOST: lambda: self._prefix.tell_lost(self._driver.kind, self._batch_id, self._lost),
         }
-        move(f"batch {self._batch_id}", BatchState.FAILED, BatchEvent.ABORT, steps)
+        ended = move(f"batch {self._batch_id}", BatchState.FAILED, BatchEvent.ABORT, steps)
+        if ended is BatchState.COMMITTED and self._driver.kind == "write":
+            log.warning(
+                "batch write %s under %r had failed after it was decided, and is complete now: do not run it again",
+                self._query_id,
+                self._prefix.ids.prefix,
+            )
 
     def _end_own(self) -> BatchEvent:
         event, self._producer = self._prefix.end_own(self._driver)

@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
+from kafkasource.errors import DeadlineExceeded, KafkaSourceError, UnsupportedApiVersion
 from kafkasource.sink.commit_report import TransactionCounts
 from kafkasource.sink.transactions.batch.moves import move
 from kafkasource.sink.transactions.batch.same_rows import require_same_rows
 from kafkasource.sink.transactions.crash_points import crash_point
 from kafkasource.sink.transactions.decision import Decision
 from kafkasource.sink.transactions.decision_status import DecisionStatus
-from kafkasource.sink.transactions.errors import GONE, NotDecided, not_open_text
+from kafkasource.sink.transactions.errors import GONE, DecidedNotCommitted, NotDecided, not_open_text
 from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.sink.transactions.prefix import Prefix
 from kafkasource.sink.transactions.states import BatchAction, BatchEvent, BatchState
@@ -74,7 +74,9 @@ class BatchCommit:
             BatchAction.COMMIT_TASKS: self._commit_tasks,
             BatchAction.KEEP_ENDED: self._keep_ended,
             BatchAction.REFUSE: self._refuse,
-            BatchAction.TELL_LOST: lambda: self._prefix.tell_lost(self._decision.batch_id, self._lost),
+            BatchAction.TELL_LOST: lambda: self._prefix.tell_lost(
+                self._driver.kind, self._decision.batch_id, self._lost
+            ),
         }
         event = BatchEvent.WROTE_LOST if self._replaces else BatchEvent.WROTE
         move(f"batch {self._decision.batch_id}", BatchState.RETURNED, event, steps)
@@ -212,7 +214,15 @@ class BatchCommit:
         return BatchEvent.ANSWERED
 
     def _read_record(self) -> BatchEvent:
-        last = self._prefix.decisions.last(self._decision.placed(self._places))
+        try:
+            last = self._prefix.decisions.last(self._decision.placed(self._places))
+        except KafkaSourceError as error:
+            if self._decision.kind == "stream":  # Spark runs it again, and the next begin knows
+                raise
+            raise DecidedNotCommitted(
+                f"{self._named_write}: nobody can tell yet whether it was decided: {error} Look whether its rows are "
+                "in the topics, for a reader at read_committed, before you run it again"
+            ) from error
         return BatchEvent.RECORD if last == self._decision else BatchEvent.NO_RECORD
 
     def _not_decided(self, error: KafkaSourceError) -> NotDecided:
@@ -230,10 +240,34 @@ class BatchCommit:
 
     def _commit_tasks(self) -> BatchEvent:
         crash_point("decided")
-        self._lost = self._prefix.tasks.commit_all(self._decision, self._written)
+        if self._decision.kind == "stream":
+            self._lost = self._prefix.tasks.commit_all(self._decision, self._written)
+        else:
+            self._lost = self._commit_write()
         if self._prefix.atomic:
             self._prefix.tasks.abort(self._opened, self._driver.transaction_version)  # nothing is in them
         return BatchEvent.SOME_LOST if self._lost else BatchEvent.ALL_COMMITTED
+
+    def _commit_write(self) -> tuple[WrittenTransaction, ...]:
+        """Commit the task transactions of a batch write, which nobody runs again as the same write: keep at it until
+        brokers would abort them. Raises DecidedNotCommitted."""
+        until_ms = self._prefix.wall_clock_ms() + self._prefix.timeout_ms
+        while True:
+            try:
+                return self._prefix.tasks.commit_all(self._decision, self._written)
+            except KafkaSourceError as error:
+                if isinstance(error, DeadlineExceeded) and self._prefix.wall_clock_ms() < until_ms:
+                    log.warning("%s: it is decided, but not all of it is committed yet: %s", self._named_write, error)
+                    continue
+                raise DecidedNotCommitted(
+                    f"{self._named_write}: it is decided, but not all of it can be committed now: {error} Do not run "
+                    "it again: its rows would come twice. The next write under this prefix commits the rest, or warns "
+                    "which rows are missing, if brokers aborted them after 'kafka.transaction.timeout.ms'"
+                ) from error
+
+    @property
+    def _named_write(self) -> str:
+        return f"batch write {self._decision.query_id} under {self._prefix.ids.prefix!r}"
 
     def _keep_ended(self) -> BatchEvent:
         if self._status is not None:
