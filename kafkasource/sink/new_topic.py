@@ -115,6 +115,6 @@ def exists(cluster: Cluster, topic: str) -> bool:
 def _require(cluster: Cluster, topic: str) -> None:
     if not exists(cluster, topic):
         raise UnsupportedApiVersion(
-            f"option 'createTopic': brokers before Kafka 0.10.1 make no topic on request, and {topic!r} does not "
-            "exist. Make it with their kafka-topics.sh, or leave the option out where auto.create.topics.enable is on"
+            f"option 'createTopic': the brokers do not offer CreateTopics (Apache Kafka: since 0.10.1), and {topic!r} "
+            "does not exist. Make it with their own tool, or leave the option out where auto.create.topics.enable is on"
         )
