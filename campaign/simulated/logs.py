@@ -1,8 +1,9 @@
 """A query whose logs have a history: elections, truncations, topics made again; and brokers with old or wrong answers.
 
-The query is the connector's stream reader, called as Spark calls it, on the tests' cluster of plain values. A broker
-may show a topic as it was before the last thing that happened to it, until metadata are asked for again; a new leader
-may give a wrong end of an epoch, once. Some clusters have topic ids, the others leader epochs alone (Kafka 2.4 to 2.7).
+The query is the connector's stream reader, called as Spark calls it, or a reader that has no checkpoint
+(`Reader.follow`), on the tests' cluster of plain values. A broker may show a topic as it was before the last thing that
+happened to it, until metadata are asked for again; a new leader may give a wrong end of an epoch, once. Some clusters
+have topic ids, the others leader epochs alone (Kafka 2.4 to 2.7).
 
 With `failOnDataLoss=false` each record that is there at the end must have been read, and none twice. In a calm world
 nothing is lost, so the query has `failOnDataLoss=true` and must not stop.
@@ -25,9 +26,14 @@ from campaign.simulated.worlds import CUT, MADE_AGAIN, OLD_NEWS, WRONG_END, Outc
 from kafkasource import options
 from kafkasource.client.parts.offsets import EpochEnd
 from kafkasource.errors import DataLoss, KafkaSourceError, UnknownTopicOrPartition
+from kafkasource.source.plan.offset_reader import OffsetReader
+from kafkasource.source.plan.offsets import EARLIEST
+from kafkasource.source.plan.positions import AtOffsets
+from kafkasource.source.plan.reader_positions import FetchPositions
+from kafkasource.source.plan.subscription import SubscribeTopics
 from kafkasource.source.spark.stream import StreamReader
 from kafkasource.spark_api import ReadAllAvailable
-from kafkasource.types import TopicPartition
+from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 
 STEPS = 90
 OLD_NEWS_ONE_IN, WRONG_END_ONE_IN = 4, 4
@@ -51,7 +57,7 @@ class Log:
         self.begins[self.epoch] = 0
 
     def end_of(self, epoch: int) -> int | None:
-        """As Kafka's cache of leader epochs answers. None: it has not heard of that epoch."""
+        """Answer like Kafka's cache of leader epochs. None: it has not heard of that epoch."""
         if epoch > self.epoch:
             return None
         return min((offset for later, offset in self.begins.items() if later > epoch), default=self.end)
@@ -90,8 +96,11 @@ class Brokers(FakeCluster):
             self.make(name)
 
     def make(self, name: str) -> None:
-        """Without ids the epochs of each further topic of a name are lower: else nothing could tell it. Nor could
-        anything tell the one of before, so no broker shows that any more."""
+        """Make a topic, in place of one of the name.
+
+        Without ids the epochs of the new topic are lower, else nothing could show that it is another. And no broker
+        shows the old topic any more: its epochs would look like those of newer leaders.
+        """
         if self.ids:
             self.remember(name)
         else:
@@ -127,7 +136,7 @@ class Brokers(FakeCluster):
         self.stable = {tp: log.open_at for tp, log in each.items() if log.open_at is not None}
 
     def _described(self, topics: Iterable[str], propagation_ms: int = 5000, asked: Any = None) -> Any:
-        """A broker that shows old things is not asked twice in a row. A process does not forget what it has seen."""
+        """A broker with old news is not asked twice in a row. A process remembers the epochs that it has seen."""
         told_old, self.old = bool(self.old), {}
         if self.harms and self.unseen and not told_old and not self.random.randrange(OLD_NEWS_ONE_IN):
             name = self.random.choice(sorted(self.unseen))
@@ -203,20 +212,54 @@ class Query:
         start = self.ends[self.done - 1] if self.done else _wire(self.reader.initialOffset())
         planned = self.reader.partitions(start, self.ends[self.done])
         for one in (one for partition in planned for one in partition.value):
-            self._read(one)
+            read_range(self.brokers, one, self.read)
         self.done += 1
         return True
 
-    def _read(self, one: Any) -> None:
-        """As a task does that compares the log with the plan."""
-        topic = self.brokers.topics_now[one.topic_partition.topic]
-        if one.topic_partition.partition >= len(topic.logs) or topic.topic_id != one.topic_id:
-            return
-        log = self.brokers.log(one.topic_partition)
-        end = log.end_of(one.leader_epoch)
-        for offset in range(one.start_offset, min(one.end_offset, -1 if end is None else end)):
-            if offset in log.records:
-                self.read[log.records[offset]] += 1
+
+class Follower:
+    """A reader that keeps its positions in memory."""
+
+    def __init__(self, random: Random, brokers: Brokers, calm: bool) -> None:
+        self.random, self.brokers = random, brokers
+        self.now_s = 0.0
+        self.read: Counter[int] = Counter()
+        some: Any = brokers
+        level = random.choice(list(IsolationLevel))
+        asked = OffsetReader(some, SubscribeTopics(TOPICS), level, 0, sleep=lambda _: None)
+        start = AtOffsets("startingOffsets", everywhere=EARLIEST)
+        clock = self._now
+        self.positions = FetchPositions(asked, start, fail_on_data_loss=calm, assigned=asked.assigned, clock=clock)
+        self.positions.begin(asked.assigned())
+
+    def _now(self) -> float:
+        return self.now_s
+
+    def restart(self) -> None:
+        """Do nothing: without a checkpoint it would read everything again."""
+
+    def step(self) -> bool:
+        """False: nothing is new, though it has looked for new topics."""
+        looks = self.random.random() < 0.5 or not self.brokers.harms
+        self.now_s += 10 if looks else 1
+        ranges = self.positions.next_ranges()
+        for one in ranges:
+            read_range(self.brokers, one, self.read)
+        self.positions.reached(ranges)
+        return bool(ranges)
+
+
+def read_range(brokers: Brokers, one: OffsetRange, into: Counter[int]) -> None:
+    """Read as a task does that compares the log with the plan."""
+    tp = one.topic_partition
+    topic = brokers.topics_now[tp.topic]
+    if tp.partition >= len(topic.logs) or topic.topic_id != one.topic_id:
+        return
+    log = topic.logs[tp.partition]
+    end = log.end if one.leader_epoch is None else log.end_of(one.leader_epoch)
+    for offset in range(one.start_offset, min(one.end_offset, -1 if end is None else end)):
+        if offset in log.records:
+            into[log.records[offset]] += 1
 
 
 def _wire(offset: Any) -> Any:
@@ -224,10 +267,10 @@ def _wire(offset: Any) -> Any:
 
 
 class History:
-    """What happens to the logs."""
+    """The things that happen to the logs."""
 
-    def __init__(self, random: Random, brokers: Brokers, query: Query, calm: bool) -> None:
-        self.random, self.brokers, self.query = random, brokers, query
+    def __init__(self, random: Random, brokers: Brokers, calm: bool) -> None:
+        self.random, self.brokers = random, brokers
         self.kinds = ["append"] * 6 + ["elect", "grow", "open", "close"]
         if not calm:
             self.kinds += ["cut", "cut", "expire", "make again"]
@@ -272,8 +315,8 @@ class History:
 def run(random: Random) -> Outcome:
     brokers = Brokers(random, ids=random.random() < 0.5)
     calm = random.random() < 0.4
-    query = Query(random, brokers, calm)
-    history = History(random, brokers, query, calm)
+    query = (Query if random.random() < 0.7 else Follower)(random, brokers, calm)
+    history = History(random, brokers, calm)
     findings: Counter[str] = Counter()
     texts: list[str] = []
     try:

@@ -23,14 +23,14 @@ from typing import NamedTuple
 
 
 class LogView(NamedTuple):
-    """What identifies a log, as far as a broker or a checkpoint says it. None: not known."""
+    """Holds what identifies a log, as far as a broker or a checkpoint says it. None: not known."""
 
     topic_id: uuid.UUID | None = None  # brokers before 2.8 have none
     leader_epoch: int | None = None  # brokers before 2.1 have none
 
 
 class Verdict(Enum):
-    """What the log seen now is, beside the one known before."""
+    """Says what the log seen now is, beside the log known before."""
 
     SAME = auto()
     NEWER_LEADER = auto()
@@ -50,7 +50,7 @@ class Verdict(Enum):
 
 
 def compare(known: LogView, now: LogView | None) -> Verdict:
-    """What the view `now` is beside the view `known`. `now` None: a broker says that there is no such partition."""
+    """Compare the view `now` with the view `known`. `now` None: a broker says that there is no such partition."""
     if now is None:
         return Verdict.ABSENT
     have_ids = known.topic_id is not None and now.topic_id is not None

@@ -346,7 +346,7 @@ class Metadata:
         self._topics[name] = fresh
 
     def _newer_known(self, fresh: TopicMetadata) -> list[PartitionMetadata]:
-        """What is known of partitions of the same topic with newer epochs. Fills in epochs that `fresh` lacks."""
+        """Find the known partitions that have newer epochs in the same topic. Fills in epochs that `fresh` lacks."""
         before = self._topics.get(fresh.name)
         if before is None or compare(LogView(before.topic_id), LogView(fresh.topic_id)) is Verdict.ANOTHER_TOPIC:
             return []

@@ -499,7 +499,7 @@ OPTIONS: tuple[Option, ...] = (
         3,
         SOURCE,
         "How many times the driver tries to get topics and offsets before the query fails. Each try may take "
-        "`kafka.default.api.timeout.ms`. The driver also tries again when a log appears to have become shorter.",
+        "`kafka.default.api.timeout.ms`. The driver also tries again when an answer would mean that records are lost.",
         at_least=1,
         at_most=MAX_INT32,
     ),

@@ -34,7 +34,7 @@ def test_the_table(known, now, verdict):
 
 @dataclass(frozen=True)
 class Moment:
-    """One moment of a partition's history: the how many-th topic of the name, and the elections in it so far."""
+    """One moment of a partition's history: the number of the topic among those of its name, and of its elections."""
 
     topic: int
     elections: int

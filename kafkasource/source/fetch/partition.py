@@ -42,7 +42,7 @@ Sent = TypeVar("Sent")
 
 @dataclass(frozen=True, slots=True)
 class LogBounds:
-    """What a log holds now, what open transactions hold back included: [start, end)."""
+    """The offsets that a log holds now, [start, end), with those that open transactions hold back."""
 
     start: int
     end: int

@@ -85,7 +85,7 @@ class PlannedLog:
 
     @property
     def verdict(self) -> Verdict:
-        """What the log that the process knows by this name is, beside the planned one."""
+        """Compare the log that the process knows by this name with the planned log."""
         return compare_views(LogView(self.topic_id, self.planned_epoch), self._view)
 
     @property

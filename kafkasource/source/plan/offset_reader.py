@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafkasource.client.caller import PROPAGATION_MS
-from kafkasource.client.log_view import compare
+from kafkasource.client.log_view import LogView, compare
 from kafkasource.errors import (
     AuthorizationFailed,
     BootstrapFailed,
@@ -109,7 +109,7 @@ class OffsetReader:
         self._warned_none = False
         self._believed_missing: frozenset[TopicPartition] = frozenset()  # each of several answers lacked them
         self._believed_older: frozenset[TopicPartition] = frozenset()  # their leaders stayed with older epochs
-        self._intact: dict[TopicPartition, int] = {}  # a leader's epoch: its log has all that was read
+        self._intact: dict[TopicPartition, tuple[int, LogView, LogView]] = {}  # read to there; its leader has all of it
         self._asked: Counter[int] = Counter()  # nodes that gave the metadata which are in doubt now
 
     @classmethod
@@ -336,11 +336,12 @@ class OffsetReader:
             for tp, epoch in new_leaders(known, now).items()
             if now.offsets.get(tp) == known.offsets.get(tp)
             and tp not in ends.last_stable
-            and self._intact.get(tp) != now.leader_epochs[tp]
+            and self._intact.get(tp) != (known.offsets[tp], known.view(tp), now.view(tp))
         }
         found = self.epoch_ends(ended, known, now)
         cut = {tp for tp, end in found.items() if end < known.offsets[tp]}
-        self._intact.update((tp, now.leader_epochs[tp]) for tp in ended if tp not in cut)
+        intact = [tp for tp in ended if tp not in cut]
+        self._intact.update((tp, (known.offsets[tp], known.view(tp), now.view(tp))) for tp in intact)
         return cut
 
     def held_back(self, offsets: Mapping[TopicPartition, int]) -> Offsets:

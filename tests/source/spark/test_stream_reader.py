@@ -640,6 +640,19 @@ def test_a_log_truncated_and_grown_to_the_very_offset_is_noticed_before_it_moves
     assert stream.latestOffset(end, ReadAllAvailable()) == end  # once
 
 
+def test_what_was_found_of_a_log_does_not_count_for_the_next_topic_of_its_name():
+    cluster = identified(t=[(0, 5)])
+    stream, start = reader(cluster, failOnDataLoss="false"), checkpoint(cluster)
+    cluster.epochs[T0] = 4
+    assert stream.latestOffset(start, ReadAllAvailable()) == start  # its leader has all that was read
+    cluster.recreate("t", (0, 5))
+    cluster.epochs[T0] = 3
+    begun = wire(stream.latestOffset(start, ReadAllAvailable()))
+    cluster.epochs[T0], cluster.ends_of_epochs[T0, 3] = 4, 2
+    end = wire(stream.latestOffset(begun, ReadAllAvailable()))
+    assert spans(ranges(stream, begun, end)) == [(0, 2, 5)]
+
+
 def test_an_election_in_a_log_that_stands_still_is_asked_about_once():
     cluster = identified(t=[(0, 5), (0, 5)])
     stream, start = reader(cluster), checkpoint(cluster)
