@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -29,14 +30,17 @@ def leave_the_last_batch_unfinished(checkpoint):
             (checkpoint / "commits" / name).unlink(missing_ok=True)
 
 
+def produce(servers, topic):
+    producer = Producer({"bootstrap.servers": servers})
+    for i, value in enumerate(VALUES):
+        producer.produce(topic, value, partition=i % 2)
+    assert producer.flush(60) == 0
+
+
 def copy_in_two_runs(broker, kafka_topic, folder, first, then, first_format="pykafka", jars=""):
     python_of(first), python_of(then)  # skips before anything runs
     servers, source, target = broker.bootstrap_servers, kafka_topic(partitions=2), kafka_topic(partitions=2)
-    producer = Producer({"bootstrap.servers": servers})
-    for i, value in enumerate(VALUES):
-        producer.produce(source, value, partition=i % 2)
-    assert producer.flush(60) == 0
-
+    produce(servers, source)
     before = run_on(first, APP, servers, source, target, folder, first_format, 3, jars)
     leave_the_last_batch_unfinished(folder / "checkpoint")
     copied = values_of(servers, target, (0, 1))
@@ -46,6 +50,31 @@ def copy_in_two_runs(broker, kafka_topic, folder, first, then, first_format="pyk
     copied = values_of(servers, target, (0, 1))
     assert sorted(copied[0] + copied[1]) == sorted(VALUES)
     assert max(before["rows_of_batches"] + after["rows_of_batches"]) <= ROWS_PER_BATCH
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["at_least_once", pytest.param("kafka", marks=pytest.mark.peers)],
+    ids=["our sink at least once", "the JVM connector"],
+)
+def test_a_query_that_died_in_a_batch_it_wrote_at_least_once_goes_on_exactly_once(
+    kafka_broker, kafka_topic, tmp_path, before
+):
+    """That batch comes once more, as at least once allows. The last one of the first run that wrote exactly once does
+    not, though Spark runs it again, too."""
+    jars = ",".join(map(str, jvm_connector_jars())) if before == "kafka" else ""
+    servers, source, target = kafka_broker.bootstrap_servers, kafka_topic(partitions=2), kafka_topic(partitions=2)
+    produce(servers, source)
+    for batches, sink in ((3, before), (3, "exactly_once"), (0, "exactly_once")):
+        how = (before, batches, jars, "kafka") if sink == "kafka" else ("pykafka", batches, jars, sink)
+        run_on("4.2", APP, servers, source, target, tmp_path, *how)
+        if batches:
+            leave_the_last_batch_unfinished(tmp_path / "checkpoint")
+    copied = values_of(servers, target, (0, 1))
+    times = Counter(copied[0] + copied[1])
+    assert times.keys() == set(VALUES)
+    assert max(times.values()) == 2
+    assert len(copied[0] + copied[1]) - len(VALUES) <= ROWS_PER_BATCH
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """A Spark application that copies a topic exactly once with a limit, and stops after some micro-batches or at the end.
 
-    python upgrade_app.py BOOTSTRAP SOURCE TARGET FOLDER FORMAT BATCHES [JAR,JAR]
+    python upgrade_app.py BOOTSTRAP SOURCE TARGET FOLDER FORMAT BATCHES [JAR,JAR] [SINK]
 
-FORMAT: that of the source. BATCHES: micro-batches with rows after which the query is stopped; 0: it reads everything.
+FORMAT: that of the source. SINK: `exactly_once`, `at_least_once`, or `kafka`, the JVM connector.
+BATCHES: micro-batches with rows after which the query is stopped; 0: it reads everything.
 The last line that it prints is JSON: the release of Spark, and the rows of each micro-batch.
 """
 
@@ -20,7 +21,14 @@ ROWS_PER_BATCH = 300
 
 
 def main(
-    bootstrap: str, source: str, target: str, folder: str, source_format: str, batches: str, jars: str = ""
+    bootstrap: str,
+    source: str,
+    target: str,
+    folder: str,
+    source_format: str,
+    batches: str,
+    jars: str = "",
+    sink: str = "exactly_once",
 ) -> None:
     spark = session("local[2]", folder, jars)
     register(spark)
@@ -35,11 +43,11 @@ def main(
     )
     query = (
         rows.select("key", "value")
-        .writeStream.format("pykafka")
+        .writeStream.format("kafka" if sink == "kafka" else "pykafka")
+        .options(**({} if sink == "kafka" else {"deliveryGuarantee": sink}))
         .option("kafka.bootstrap.servers", bootstrap)
         .option("checkpointLocation", f"{folder}/checkpoint")
         .option("topic", target)
-        .option("deliveryGuarantee", "exactly_once")
         .start()
     )
     if int(batches):

@@ -306,6 +306,29 @@ def test_packed_records_in_the_topics_are_skipped_however_they_are_cut_and_other
         spark.writer().commit(messages, 0)
 
 
+def test_packed_records_that_were_lost_are_written_again_however_they_are_cut(monkeypatch):
+    """As of a mirror: the answers of its fetches end elsewhere when it reads the same records again."""
+    spark = Spark(monkeypatch, onlyTopics="t")
+    monkeypatch.setattr(f"{__name__}.SCHEMA", StructType([StructField("records", BinaryType())]))
+    monkeypatch.setattr(writer_module.TaskContext, "get", lambda: FakeContext(0))  # type: ignore[attr-defined]
+
+    def task(*pieces):
+        return pickle.loads(spark.sent()).write(iter([packed(values) for values in pieces]))
+
+    west = spark.clusters["west"]
+    messages, west.crash_before = [task(VALUES)], "end p-west-0 True"
+    with pytest.raises(Crash):
+        spark.writer().commit(messages, 0)
+    west.time_is_up()
+    with pytest.raises(LostTransactions, match=r"stay missing$"):
+        task(VALUES)
+    spark.options["lostTransactions"] = "rewrite"
+    with pytest.raises(LostTransactions, match=r"\(19 now, 20 then\).* stay missing in the topics$"):
+        task(VALUES[1:])
+    spark.writer().commit([task(VALUES[:3], VALUES[3:])], 0)
+    assert spark.seen("east") == spark.seen("west") == sorted(VALUES)
+
+
 def test_other_rows_in_a_cluster_that_has_the_batch_keep_it_from_one_that_has_not(monkeypatch):
     spark = Spark(monkeypatch)
     messages = [spark.task(spark.sent(), 0, *VALUES)]
