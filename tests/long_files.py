@@ -25,7 +25,7 @@ SECONDS = {
     "spark/test_exactly_once_options.py": 45,
     "spark/test_input_partitions.py": 40,
     "mirror/test_mirror_of_brokers.py": 35,
-    "mirror/test_week_of_an_operator.py": 35,  # a minute more in make extended
+    "mirror/test_week_of_an_operator.py": 35,  # two minutes more in make extended
     "spark/test_group_offsets.py": 27,
     "spark/test_sink_commits.py": 25,
     "spark/test_dead_letters.py": 22,  # minutes more in make extended

@@ -225,7 +225,12 @@ class SparkEngine:
         read, write = reader_options(self._plan, route, record, reader, flows=flows, front=front, names=names)
         write = with_refused(write, self._keepers[route.source].refused())
         name = name_of(route.source, reader)
-        checkpoint = f"{str(self._plan.checkpoint).rstrip('/')}/{record.source}/{reader.name}"
+        folder = f"{str(self._plan.checkpoint).rstrip('/')}/{record.source}"
+        checkpoint = f"{folder}/{reader.name}"
+        there = {f"{folder}/{each.name}" for each in record.readers}
+        for other, given in list(self.sinks.items()):  # readers that are gone, with their checkpoints
+            if given["checkpointLocation"].rpartition("/")[0] == folder and given["checkpointLocation"] not in there:
+                del self.sinks[other]
         if record.rules.exactly_once:
             self.sinks[name] = {**write, "checkpointLocation": checkpoint}
         rows = (

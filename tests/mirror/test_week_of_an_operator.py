@@ -10,7 +10,9 @@ import pyarrow as pa
 import pytest
 
 from kafkasource.broker import Broker
-from kafkasource.client import ClientConfig, Cluster
+from kafkasource.client import ClientConfig, Cluster, TopicPartition
+from kafkasource.client.parts.offsets import LATEST
+from kafkasource.errors import UnknownTopicOrPartition
 from kafkasource.mirror import job, toml_file
 from kafkasource.mirror.files import LocalFiles, newest_record
 from kafkasource.reader import Reader
@@ -22,12 +24,12 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 @pytest.fixture(scope="module")
 def west():
     with Broker(use_existing=False) as broker:
-        yield broker.bootstrap_servers
+        yield broker
 
 
 @pytest.fixture
 def week(spark, kafka_broker, west, tmp_path):
-    return Week(spark, {"east": kafka_broker.bootstrap_servers, "west": west}, tmp_path)
+    return Week(spark, {"east": kafka_broker.bootstrap_servers, "west": west.bootstrap_servers}, tmp_path)
 
 
 class Week:
@@ -45,14 +47,17 @@ class Week:
         with Writer(options) as writer:
             writer.write(pa.table({"value": new}))
 
-    def mirror(self, *flows, head=""):
-        """One run of all there is, as `pykafka mirror --once`."""
+    def plan(self, *flows, head="", west=""):
         clusters = "".join(
             f'[clusters.{name}]\nkafka.bootstrap.servers = "{at}"\n' for name, at in self.clusters.items()
         )
+        clusters = clusters.replace("[clusters.west]\n", f"[clusters.west]\n{west}\n")
         blocks = "".join(f'[[flows]]\nfrom = "east"\ntopics = "{self.name}.*"\n{flow}\n' for flow in flows)
-        text = f'checkpoint = "{self.folder}/checkpoint"\n{head}\n{clusters}\n{blocks}'
-        mirror = job.start(toml_file.parse(text, "mirror.toml"), self.spark, once=True)
+        return toml_file.parse(f'checkpoint = "{self.folder}/checkpoint"\n{head}\n{clusters}\n{blocks}', "mirror.toml")
+
+    def mirror(self, *flows, head=""):
+        """One run of all there is, as `pykafka mirror --once`."""
+        mirror = job.start(self.plan(*flows, head=head), self.spark, once=True)
         try:
             mirror.wait()
         finally:
@@ -62,6 +67,14 @@ class Week:
         options = {"kafka.bootstrap.servers": self.clusters["west"], "subscribe": topic}
         with Reader({**options, "kafka.isolation.level": "read_committed"}) as reader:
             return [value.decode() for batch in reader for value in batch.column("value").to_pylist()]
+
+    def end_of(self, topic):
+        """The end of the log at west; 0 if it has none."""
+        with Cluster(ClientConfig.of(self.clusters["west"])) as cluster:
+            try:
+                return cluster.offsets.list({TopicPartition(topic, 0): LATEST})[TopicPartition(topic, 0)].offset
+            except UnknownTopicOrPartition:
+                return 0
 
     def topics_there(self):
         with Cluster(ClientConfig.of(self.clusters["west"])) as cluster:
@@ -148,11 +161,8 @@ def test_a_target_that_is_added_to_a_mirror_that_runs_on_joins_its_read(week):
     archive = 'to = "archive"\ntopic = "a.${topic}"'
     week.write(week.orders, 50)
     week.mirror(WEST)
-    clusters = "".join(f'[clusters.{name}]\nkafka.bootstrap.servers = "{at}"\n' for name, at in week.clusters.items())
-    blocks = "".join(f'[[flows]]\nfrom = "east"\ntopics = "{week.name}.*"\n{flow}\n' for flow in (WEST, archive))
-    text = f'checkpoint = "{week.folder}/checkpoint"\n{clusters}\n{blocks}'
     week.write(week.orders, 50)
-    mirror = job.start(toml_file.parse(text, "mirror.toml"), week.spark)
+    mirror = job.start(week.plan(WEST, archive), week.spark)
     try:
         (run,) = mirror.runs
 
@@ -167,6 +177,33 @@ def test_a_target_that_is_added_to_a_mirror_that_runs_on_joins_its_read(week):
     finally:
         mirror.stop()
     week.is_copied(f"w.{week.orders}", f"a.{week.orders}")
+
+
+# Small requests, one at a time: the first micro-batch lasts long enough to be cut.
+SLOW = "kafka.batch.size = 2048\nkafka.max.in.flight.requests.per.connection = 1"
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("exactly_once", [True, False])
+def test_a_micro_batch_that_was_cut_is_finished_under_the_old_plan_before_a_new_one_begins(week, west, exactly_once):
+    head = f"exactly_once = {str(exactly_once).lower()}"
+    week.write(week.orders, 40_000)
+    mirror = job.start(week.plan(WEST, head=head, west=SLOW), week.spark)
+    try:
+        mirror.wait(_When(lambda: week.end_of(f"w.{week.orders}")))
+        west.pause()
+    finally:
+        mirror.stop()
+        west.resume()
+    (reader,) = week.record().readers
+    assert not (week.folder / "checkpoint/east" / reader.name / "commits/0").exists()
+    week.clusters["archive"] = week.clusters["west"]
+    week.write(week.users, 10)
+    week.mirror(f'{WEST}\nexclude = ".*-users"', 'to = "archive"\ntopic = "a.${topic}"', head=head)
+    week.is_copied(f"a.{week.orders}", f"a.{week.users}")
+    arrived = week.there(f"w.{week.orders}")
+    assert (arrived if exactly_once else list(dict.fromkeys(arrived))) == week.written[week.orders]
+    assert f"w.{week.users}" not in week.topics_there()
 
 
 class _When:
