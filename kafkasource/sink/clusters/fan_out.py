@@ -261,7 +261,9 @@ class FanOut:
         try:
             found = self._await_topic(one, topic, partition)
         except (AuthorizationFailed, InvalidTopic, _NotThere) as error:
-            if not one.target.may_leave_out(topic, legal=not isinstance(error, InvalidTopic)):
+            of_mirror = one.target.refused is not None
+            for_good = of_mirror and (isinstance(error, InvalidTopic) or topic in refusals)
+            if one.target.policy != "discard" and not for_good:
                 raise
             refusals.add(topic, error)
             return None
@@ -280,8 +282,7 @@ class FanOut:
         """
         target, health = one.target, one.cluster.health
         producer = one.cluster.producers[0]
-        known = topic in one.cluster.refusals or topic in (target.refused or ())
-        most_ms = target.wait_ms if known else target.metadata_wait_ms
+        most_ms = target.wait_ms if topic in one.cluster.refusals else target.metadata_wait_ms
         ages = target.max_record_age_ms is not None
         deadline_ms = self._clock_ms() + target.config.delivery_timeout_ms  # not above `maxRecordAge`
         lacks_partition = False  # a broker says so

@@ -35,7 +35,7 @@ class ClusterProducers:
         self.target = target
         self.use = Use(lambda: clock_ms() / 1000)
         self.health = Health(target.wait_ms, clock_ms, target.name)
-        self.refusals = Refusals(target.wait_ms, clock_ms, target.name)
+        self.refusals = Refusals(target.wait_ms, clock_ms, target.name, target.refused or ())
         self._budget = memory.process_budget()
         self.pool = BufferPool(
             config.buffer_memory_bytes,

@@ -8,7 +8,7 @@ out.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -101,14 +101,18 @@ class Refusals:
     A topic that is not there, or that the user may not see, is asked for again after ten times `slowClusterWait`.
     """
 
-    def __init__(self, wait_ms: int, clock_ms: Callable[[], float], cluster: str = "") -> None:
+    def __init__(
+        self, wait_ms: int, clock_ms: Callable[[], float], cluster: str = "", listed: Iterable[str] = ()
+    ) -> None:
+        """`listed`: the topics that the mirror knew to be refused when it started."""
         self._wait_ms, self._clock_ms, self._cluster = wait_ms, clock_ms, cluster
+        self._listed = set(listed)  # without those that have been there since
         self._ask_at_ms: dict[str, float] = {}  # by topic
         self._warned: set[str] = set()
 
     def __contains__(self, topic: str) -> bool:
-        """Was it not there when the sink last asked?"""
-        return topic in self._ask_at_ms
+        """Was it not there when the sink last asked? If the sink has not asked yet: when the mirror started?"""
+        return topic in self._ask_at_ms or topic in self._listed
 
     def holds(self, topic: str) -> bool:
         """Is it too early to ask again?"""
@@ -120,6 +124,7 @@ class Refusals:
 
     def found(self, topic: str) -> None:
         self._ask_at_ms.pop(topic, None)
+        self._listed.discard(topic)
 
     def warn(self, topic: str, error: BaseException) -> None:
         """Once, until it is taken. An empty name: every topic."""

@@ -56,11 +56,6 @@ class ClusterTarget:
     offset_map: str | None = None  # the topic there that maps offsets of the source
     refused: frozenset[str] | None = None  # `refusedTopics`
 
-    def may_leave_out(self, topic: str, *, legal: bool) -> bool:
-        """Are rows for a topic that the cluster refuses discarded? Otherwise they fail the task. `legal`: is the
-        topic's name?"""
-        return self.policy == "discard" or (self.refused is not None and (topic in self.refused or not legal))
-
     def topic(self, source: str) -> str:
         """The target's topic for rows of this topic."""
         return self.topic_template.replace(_TOPIC, source)

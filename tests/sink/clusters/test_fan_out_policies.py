@@ -455,6 +455,16 @@ def test_a_topic_that_was_refused_when_the_mirror_started_is_left_out_and_one_th
             write(to, [mirrored("late", 0, 1)])
 
 
+def test_a_topic_that_a_target_has_taken_since_the_mirror_started_is_not_left_out_any_more():
+    """Under `block`: a broker that starts, or a topic that was deleted, is no refusal."""
+    west = AnsweringClient({TopicPartition("listed", 0): 1})
+    with fan_out({"west": west}, **OF_A_MIRROR, slowClusterWait="5ms") as (to, _):
+        assert written(write(to, [mirrored("listed", 0, 3)]), "west") == 3
+        west.metadata = WithoutTheTopic({}, "listed")
+        with pytest.raises(DeadlineExceeded, match="Topic listed not present"):
+            write(to, [mirrored("listed", 3, 1)])
+
+
 def test_a_topic_that_is_not_there_is_waited_for_once_and_asked_for_again_from_time_to_time():
     west, clock = AnsweringClient({}), FakeClock()
     west.metadata = WithoutTheTopic()
