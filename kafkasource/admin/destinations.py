@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from kafkasource.admin.topics import described_topics
 from kafkasource.errors import BrokerError
+from kafkasource.security.quoting import printable
+from kafkasource.types import TOPIC_NAME
 
 if TYPE_CHECKING:
     from kafkasource.admin.dead_letters import Origin
@@ -35,6 +37,8 @@ class Destinations:
         return None if number is None or number in found else f"topic {topic!r} has no partition {number}"
 
     def _look(self, topic: str) -> Collection[int] | str:
+        if not TOPIC_NAME.fullmatch(topic):  # a request has no room for one of 32 kB
+            return f"{printable(topic)!r} is not the name of a topic"
         try:
             described = described_topics(self._cluster, [topic])[topic]
         except BrokerError as error:

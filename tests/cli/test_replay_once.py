@@ -25,7 +25,7 @@ class Brokers(FakeKafka):
         return super()._offset_fetch(request)
 
     def _topic_row(self, name):
-        code = {"not a name!": 17, "secret": 29}.get(name)  # INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED
+        code = {"taken": 17, "secret": 29}.get(name)  # INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED
         return {"error_code": code, "name": name, "partitions": []} if code else super()._topic_row(name)
 
     def forget(self, group):
@@ -142,7 +142,9 @@ GONE, NO_PARTITION, HERE = {"topic": "gone"}, {"partition": "7"}, {}
     [
         (GONE, "topic 'gone' does not exist"),
         (NO_PARTITION, "topic 'orders' has no partition 7"),
-        ({"topic": "not a name!"}, "topic 'not a name!': INVALID_TOPIC_EXCEPTION"),
+        ({"topic": "not a name!"}, "'not a name!' is not the name of a topic"),
+        ({"topic": "x" * 40_000}, f"'{'x' * 120}...' is not the name of a topic"),  # more than a request can name
+        ({"topic": "taken"}, "topic 'taken': INVALID_TOPIC_EXCEPTION"),
         ({"topic": "secret"}, "topic 'secret': TOPIC_AUTHORIZATION_FAILED"),
         ({"cluster.id": "another"}, "topic 'orders' is of cluster another, and this is fake-cluster"),
     ],
