@@ -91,11 +91,11 @@ def decoded(key: bytes | None, value: bytes | None) -> tuple[TopicPartition, Map
         if value is None:
             return tp, None
         parsed = json.loads(value)
-        left_out = None
-        if parsed.get("left_out") is not None:
-            first, last = parsed["left_out"]
-            left_out = int(first), int(last)
-        return tp, Mapped(str(parsed["target"]), tuple(_span(row) for row in parsed["spans"]), left_out)
+        known = Mapped(str(parsed["target"]), tuple(_span(row) for row in parsed["spans"]))
+        if parsed.get("left_out") is None:
+            return tp, known
+        first, last = parsed["left_out"]
+        return tp, known._replace(left_out=(int(first), int(last)))
     except (ValueError, KeyError, TypeError, RecursionError):
         raise KafkaSourceError(f"cannot read a record of the offset map: key {key!r:.100}") from None
 

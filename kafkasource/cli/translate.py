@@ -160,7 +160,8 @@ def _told(tp: TopicPartition, one: Translated | None, offset_map: OffsetMap) -> 
         if known is None:
             return None, None, "not mirrored"
         if not known.spans:
-            return known.target_topic, None, "left out, as the target refuses the topic"
+            why = "where its records lie is not known" if known.left_out is None else "the target refuses the topic"
+            return known.target_topic, None, why
         return known.target_topic, None, f"before the map, which begins at {known.spans[0].source_first}"
     if one.behind:
         return one.target.topic, one.offset, f"the mirror is {one.behind} offsets behind it"

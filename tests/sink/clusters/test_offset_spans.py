@@ -1,10 +1,12 @@
 """Which offset a source's offset is at the target, against a log written out record by record."""
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_inputs import examples
 
+from kafkasource.errors import KafkaSourceError
 from kafkasource.offset_map import added, decoded, encoded, translate
 from kafkasource.sink.clusters.offset_spans import HandedOver, Mapped, OffsetSpan, StoredAt, extended, gathered, merged
 from kafkasource.types import TopicPartition
@@ -183,6 +185,13 @@ def test_a_record_of_the_map_reads_back_as_it_was(log):
     key, value = encoded(SOURCE, known)
     assert decoded(key.encode(), value.encode()) == (SOURCE, known)
     assert decoded(key.encode(), None) == (SOURCE, None)
+
+
+@pytest.mark.parametrize("value", ["[]", "5", '"x"', "{", '{"target": "t", "spans": [], "left_out": 5}'])
+def test_a_record_that_no_mirror_wrote_is_an_error_that_names_it(value):
+    key, _ = encoded(SOURCE, Mapped("t", ()))
+    with pytest.raises(KafkaSourceError, match=r"cannot read a record of the offset map: key .*orders"):
+        decoded(key.encode(), value.encode())
 
 
 def test_what_was_left_out_while_a_target_refused_a_topic_is_said_once_when_it_takes_records_again(caplog):
