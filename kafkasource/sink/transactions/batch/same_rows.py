@@ -47,9 +47,8 @@ def require_same_rows(
         f"{what}. Nothing of it is written. Most likely this checkpoint is an older state of the query's checkpoint, "
         "or a copy that runs beside the original, so that Spark planned the batch once more; or the target topic has "
         "changed since. Start with the newest checkpoint and the former topics. A copy needs a "
-        "'transactionalIdPrefix' of its own. "
-        "If the query gives other rows each time that it runs, as uuid() and rand() do, 'lostTransactions'=skip for "
-        "one start goes on with the rows that were decided"
+        "'transactionalIdPrefix' of its own. If the query gives other rows each time that it runs, as uuid() and "
+        "rand() do, 'lostTransactions'=skip for one start goes on with the rows that were decided"
     )
 
 
