@@ -60,8 +60,8 @@ def copy_in_two_runs(broker, kafka_topic, folder, first, then, first_format="pyk
 def test_a_query_that_died_in_a_batch_it_wrote_at_least_once_goes_on_exactly_once(
     kafka_broker, kafka_topic, tmp_path, before
 ):
-    """That batch comes once more, as at least once allows. The last one of the first run that wrote exactly once does
-    not, though Spark runs it again, too."""
+    """Rows of that batch may come once more, as at least once allows. Those of the last batch of the first run that
+    wrote exactly once do not, though Spark runs it again, too."""
     jars = ",".join(map(str, jvm_connector_jars())) if before == "kafka" else ""
     servers, source, target = kafka_broker.bootstrap_servers, kafka_topic(partitions=2), kafka_topic(partitions=2)
     produce(servers, source)
@@ -73,7 +73,6 @@ def test_a_query_that_died_in_a_batch_it_wrote_at_least_once_goes_on_exactly_onc
     copied = values_of(servers, target, (0, 1))
     times = Counter(copied[0] + copied[1])
     assert times.keys() == set(VALUES)
-    assert max(times.values()) == 2
     assert len(copied[0] + copied[1]) - len(VALUES) <= ROWS_PER_BATCH
 
 
