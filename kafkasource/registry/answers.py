@@ -7,7 +7,6 @@ no registry's: a query must not take that for the fault of its records.
 from __future__ import annotations
 
 import http.client
-import json
 from typing import NoReturn
 
 from kafkasource.errors import (
@@ -19,9 +18,11 @@ from kafkasource.errors import (
 )
 from kafkasource.security.exchange import Answer
 from kafkasource.security.quoting import printable
+from kafkasource.typed.bounds import bounded_json
 
 _RETRIABLE_4XX = (408, 425, 429)
 _FINAL_5XX = (501, 505)
+_MOST_ERROR_BYTES = 1 << 16  # of an answer that says an error
 _MOST_QUOTED = 600  # characters of a registry's message: an incompatibility names fields
 
 
@@ -46,11 +47,11 @@ def json_of(answer: Answer, question: str, url: str) -> object:
     if answer.status not in (200, 201):
         _refuse(answer, question, url)
     try:
-        found: object = json.loads(answer.body)
-    except (ValueError, RecursionError):
+        found: object = bounded_json(answer.body.decode())
+    except ValueError as error:
         raise RegistryError(
-            f"{url} answers {question} with something that is no JSON. Check that schemaRegistry.url is that of a "
-            "registry with Confluent's API (Apicurio: .../apis/ccompat/v7)",
+            f"{url} answers {question} with what is not usable JSON: {str(error)[:100]}. Check that "
+            "schemaRegistry.url is that of a registry with Confluent's API (Apicurio: .../apis/ccompat/v7)",
             url,
             answer.status,
         ) from None
@@ -101,9 +102,9 @@ def _refuse(answer: Answer, question: str, url: str) -> NoReturn:
 def _said(body: bytes) -> tuple[int | None, str]:
     """The registry's own code and message. A body that has no code is not quoted: nobody knows what it holds."""
     try:
-        found = json.loads(body)
+        found = bounded_json(body[:_MOST_ERROR_BYTES].decode())
         code, message = found["error_code"], found.get("message")
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError):
         return None, ""
     if not isinstance(code, int) or isinstance(code, bool):
         return None, ""

@@ -31,7 +31,7 @@ from kafkasource.security.tls.context import TlsSetup, context_of
 
 log = logging.getLogger("kafkasource.client")
 
-MOST_ANSWER_BYTES = 32 << 20
+MOST_ANSWER_BYTES = 16 << 20
 _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 10.0
 _WARN_FROM_S = 1.0  # a pause from which on somebody may wonder why the query stands

@@ -10,6 +10,7 @@ import pyarrow as pa
 from kafkasource.errors import SchemaError
 from kafkasource.typed.avro.encode import AvroEncoder
 from kafkasource.typed.avro.parse import parse_schema
+from kafkasource.typed.bounds import reading_a_schema
 from kafkasource.typed.encoding.encode import Piece
 from kafkasource.typed.json.encode import JsonEncoder
 from kafkasource.typed.json.types_of import written_of
@@ -36,12 +37,13 @@ def record_encoder(
 ) -> RecordEncoder:
     """`prefix`: in front of each record. `message_name`: of a Protobuf schema that declares several. SchemaError with
     the place where the schema does not take the type."""
-    if schema.kind == AVRO:
-        return AvroEncoder(kind, parse_schema(schema.text, schema.texts_by_name), prefix)
-    if schema.kind == PROTOBUF:
-        return ProtobufEncoder(kind, *message_of(schema, message_name), prefix)
-    if schema.kind == JSON:
-        return JsonEncoder(kind, prefix, written_of(schema))
+    with reading_a_schema():
+        if schema.kind == AVRO:
+            return AvroEncoder(kind, parse_schema(schema.text, schema.texts_by_name), prefix)
+        if schema.kind == PROTOBUF:
+            return ProtobufEncoder(kind, *message_of(schema, message_name), prefix)
+        if schema.kind == JSON:
+            return JsonEncoder(kind, prefix, written_of(schema))
     raise SchemaError(f"$: the writer's schema is {schema.kind}, none of {AVRO}, {PROTOBUF}, {JSON}")
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from kafkasource.errors import SchemaError
 from kafkasource.typed.avro.decode import AvroDecoder
 from kafkasource.typed.avro.parse import parse_schema
+from kafkasource.typed.bounds import reading_a_schema
 from kafkasource.typed.decode import Decoded
 from kafkasource.typed.protobuf.decode import ProtobufDecoder
 from kafkasource.typed.protobuf.message_index import MessageIndex
@@ -45,12 +46,13 @@ def record_format(
 ) -> RecordFormat:
     """`message_name`: of a Protobuf schema that declares several; `types`: the column is a struct of these, whose
     schemas count then; `rendering`: of Protobuf. SchemaError where Spark has no column for it."""
-    if types and reader.kind in (AVRO, PROTOBUF):
-        return AvroTypes(types) if reader.kind == AVRO else ProtobufTypes(types, rendering)
-    if reader.kind == AVRO:
-        return AvroFormat(reader)
-    if reader.kind == PROTOBUF:
-        return ProtobufFormat(reader, message_name, rendering)
+    with reading_a_schema():
+        if types and reader.kind in (AVRO, PROTOBUF):
+            return AvroTypes(types) if reader.kind == AVRO else ProtobufTypes(types, rendering)
+        if reader.kind == AVRO:
+            return AvroFormat(reader)
+        if reader.kind == PROTOBUF:
+            return ProtobufFormat(reader, message_name, rendering)
     raise SchemaError(f"$: the reader's schema is {reader.kind}, neither {AVRO} nor {PROTOBUF}")
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkasource.errors import SchemaError, UnknownSchemaId
+from kafkasource.typed.bounds import reading_a_schema
 from kafkasource.typed.decode import MOST_OFFSET, NOT_DECODED
 from kafkasource.typed.framing import Frame, Frames, Side, frames_of
 from kafkasource.typed.opcodes import ERRORS
@@ -146,7 +147,8 @@ class RegisteredRows:
         if schema.kind != self._format.kind:
             return _Writer(fault=f"the record's schema is {schema.kind}, not {self._format.kind}", cause=UNREADABLE)
         try:
-            return _Writer(self._format.program(schema, message))
+            with reading_a_schema():
+                return _Writer(self._format.program(schema, message))
         except SchemaError as error:
             return _Writer(fault=f"the record's schema does not fit the reader's: {error}", cause=UNREADABLE)
 

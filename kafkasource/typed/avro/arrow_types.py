@@ -115,9 +115,7 @@ def _union_type(union: Union, place: str) -> pa.DataType:
     number = number_of(branches)
     if number:
         return _PRIMITIVE[number]
+    places = {id(branch): f"{place}({number})" for number, branch in enumerate(union.branches)}
     return pa.struct(
-        [
-            pa.field(f"member{i}", arrow_type(branch, f"{place}({union.branches.index(branch)})"))
-            for i, branch in enumerate(branches)
-        ]
+        [pa.field(f"member{i}", arrow_type(branch, places[id(branch)])) for i, branch in enumerate(branches)]
     )

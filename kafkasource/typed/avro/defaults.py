@@ -18,20 +18,29 @@ from kafkasource.typed.avro.schema import (
     Value,
     describe,
 )
+from kafkasource.typed.bounds import Steps, TooCostly, check_place, shown
 
 _BITS = {"int": 32, "long": 64}
 
 
-def default_value(schema: Schema, given: Any, place: str) -> Value:
-    """The value that the JSON stands for. SchemaError with the place where it is none of the schema's."""
+def default_value(schema: Schema, given: Any, place: str, steps: Steps) -> Value:
+    """The value that the JSON stands for. SchemaError with the place where it is none of the schema's.
+
+    `steps`: each branch of a union may go through the whole default, and then refuse it.
+    """
+    steps.take(1, place)
+    check_place(place)
     if isinstance(schema, Union):
-        return _of_union(schema, given, place)
+        return _of_union(schema, given, place, steps)
     if isinstance(schema, Record):
-        return _of_record(schema, given, place)
+        return _of_record(schema, given, place, steps)
     if isinstance(schema, Array) and isinstance(given, list):
-        return tuple(default_value(schema.items, item, f"{place}[{i}]") for i, item in enumerate(given))
+        return tuple(default_value(schema.items, item, f"{place}[{i}]", steps) for i, item in enumerate(given))
     if isinstance(schema, Map) and isinstance(given, dict):
-        return tuple((key, default_value(schema.values, item, f"{place}{{{key}}}")) for key, item in given.items())
+        return tuple(
+            (_encoded(key, place), default_value(schema.values, item, f"{place}{{{key}}}", steps))
+            for key, item in given.items()
+        )
     if isinstance(schema, Enum) and given in schema.symbols:
         return str(given)
     if isinstance(schema, Fixed):
@@ -45,28 +54,36 @@ def default_value(schema: Schema, given: Any, place: str) -> Value:
     raise _refused(schema, given, place)
 
 
-def _of_union(schema: Union, given: Any, place: str) -> Branch:
+def _of_union(schema: Union, given: Any, place: str, steps: Steps) -> Branch:
     """Of the first branch that takes it, as Java does; the specification before 1.12 had the first branch only."""
     for index, branch in enumerate(schema.branches):
         try:
-            return Branch(index, default_value(branch, given, place))
+            return Branch(index, default_value(branch, given, place, steps))
+        except TooCostly:
+            raise
         except SchemaError:
             continue
     raise _refused(schema, given, place)
 
 
-def _of_record(schema: Record, given: Any, place: str) -> Value:
+def _of_record(schema: Record, given: Any, place: str, steps: Steps) -> Value:
     if not isinstance(given, dict):
         raise _refused(schema, given, place)
     values: list[Value] = []
     for field in schema.fields:
         if field.name in given:
-            values.append(default_value(field.schema, given[field.name], f"{place}.{field.name}"))
+            values.append(default_value(field.schema, given[field.name], f"{place}.{field.name}", steps))
         elif field.default is not None:
             values.append(field.default.value)
         else:
             raise SchemaError(f"{place}: the default lacks the field {field.name!r}, which has no default of its own")
     return tuple(values)
+
+
+def _encoded(key: str, place: str) -> str:
+    if not _encodable(key):
+        raise SchemaError(f"{place}: a key of the default has half of a surrogate pair, which no record can have")
+    return key
 
 
 def _of_primitive(kind: str, given: Any) -> tuple[bool, Value]:
@@ -104,7 +121,4 @@ def _encodable(text: str) -> bool:
 
 
 def _refused(schema: Schema, given: Any, place: str) -> SchemaError:
-    shown = repr(given)
-    return SchemaError(
-        f"{place}: the default {shown[:60]}{'...' if len(shown) > 60 else ''} is no value of {describe(schema)[:200]}"
-    )
+    return SchemaError(f"{place}: the default {shown(given)} is no value of {describe(schema)[:200]}")

@@ -7,7 +7,6 @@ stands for (a short text can stand for 2^n of them). An error begins with the pl
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -32,6 +31,7 @@ from kafkasource.typed.avro.schema import (
     children,
     kind_of,
 )
+from kafkasource.typed.bounds import Steps, bounded_json, check_place, shown
 
 MOST_TEXT_BYTES = 4 << 20
 MOST_DEPTH = 64
@@ -67,9 +67,7 @@ def _json(text: str, place: str) -> Any:
     if len(text) > MOST_TEXT_BYTES:
         raise SchemaError(f"{place}: the schema's text has {len(text)} characters; at most {MOST_TEXT_BYTES} are read")
     try:
-        return json.loads(text, parse_constant=_no_constant)
-    except RecursionError:
-        raise SchemaError(f"{place}: the schema's text nests too deeply to be read as JSON") from None
+        return bounded_json(text, _no_constant)
     except ValueError as error:
         raise SchemaError(f"{place}: the schema's text is no JSON: {error}") from None
 
@@ -91,6 +89,7 @@ class _Parser:
         self._open_records: list[str] = []  # whose fields are being read
         self._open_references: list[str] = []  # whose texts are being read
         self._types = 0  # in what has been read, names replaced
+        self._steps = Steps()
 
     def load(self, name: str, place: str, depth: int) -> None:
         """Read a reference, once. Its types count where they are used."""
@@ -106,13 +105,14 @@ class _Parser:
     def parse(self, node: Any, namespace: str, place: str, depth: int) -> Schema:
         if depth > MOST_DEPTH:
             raise _too_deep(place)
+        check_place(place)
         if isinstance(node, str):
             return self._by_name(node, namespace, place, depth)
         self._count(1, place)
         if isinstance(node, list):
             return self._union(node, namespace, place, depth)
         if not isinstance(node, dict):
-            raise SchemaError(f"{place}: expected a type's name, an object or a list, not {_shown(node)}")
+            raise SchemaError(f"{place}: expected a type's name, an object or a list, not {shown(node)}")
         return self._object(node, namespace, place, depth)
 
     def _count(self, types: int, place: str) -> None:
@@ -141,7 +141,7 @@ class _Parser:
             if name in self.references and name not in self._loaded:
                 self.load(name, place, depth)
                 return self._by_name(name, "", place, depth)
-        raise SchemaError(f"{place}: unknown type {_shown(word)}: neither defined before, nor among the references")
+        raise SchemaError(f"{place}: unknown type {shown(word)}: neither defined before, nor among the references")
 
     def _union(self, node: list[Any], namespace: str, place: str, depth: int) -> Union:
         branches: list[Schema] = []
@@ -173,7 +173,7 @@ class _Parser:
             return self._define(node, kind, namespace, place, depth)
         if isinstance(kind, str):
             return self._by_name(kind, namespace, place, depth)
-        raise SchemaError(f"{place}: 'type' is {_shown(kind)}, not a type")
+        raise SchemaError(f"{place}: 'type' is {shown(kind)}, not a type")
 
     def _define(self, node: dict[str, Any], kind: str, namespace: str, place: str, depth: int) -> Named:
         name = _full_name(node, namespace, place)
@@ -188,7 +188,7 @@ class _Parser:
         elif kind == "fixed":
             size = _member(node, "size", place)
             if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 31:
-                raise SchemaError(f"{place}: the size of {name} is {_shown(size)}, not a number of bytes")
+                raise SchemaError(f"{place}: the size of {name} is {shown(size)}, not a number of bytes")
             defined = Fixed(name, size, aliases, _logical(node, "fixed", size))
         else:
             self._open_records.append(name)
@@ -210,11 +210,11 @@ class _Parser:
     def _fields(self, node: dict[str, Any], namespace: str, place: str, depth: int) -> tuple[Field, ...]:
         given = _member(node, "fields", place)
         if not isinstance(given, list):
-            raise SchemaError(f"{place}: 'fields' is {_shown(given)}, not a list")
+            raise SchemaError(f"{place}: 'fields' is {shown(given)}, not a list")
         fields: dict[str, Field] = {}
         for index, item in enumerate(given):
             if not isinstance(item, dict):
-                raise SchemaError(f"{place}: field {index} is {_shown(item)}, not an object")
+                raise SchemaError(f"{place}: field {index} is {shown(item)}, not an object")
             name = _simple_name(_member(item, "name", f"{place}: field {index}"), f"{place}: field {index}")
             here = f"{place}.{name}"
             if name in fields:
@@ -227,7 +227,7 @@ class _Parser:
         if "default" not in field:
             return None
         try:
-            return Default(default_value(schema, field["default"], place))
+            return Default(default_value(schema, field["default"], place, self._steps))
         except SchemaError:
             if self._check_defaults:
                 raise
@@ -243,7 +243,7 @@ def _too_deep(place: str) -> SchemaError:
 def _enum(node: dict[str, Any], name: str, aliases: tuple[str, ...], place: str) -> Enum:
     symbols = _member(node, "symbols", place)
     if not isinstance(symbols, list):
-        raise SchemaError(f"{place}: the symbols of {name} are {_shown(symbols)}, not a list")
+        raise SchemaError(f"{place}: the symbols of {name} are {shown(symbols)}, not a list")
     if len(symbols) > MOST_TYPES:
         raise SchemaError(f"{place}: {name} has {len(symbols)} symbols; at most {MOST_TYPES} are read")
     for symbol in symbols:
@@ -252,7 +252,7 @@ def _enum(node: dict[str, Any], name: str, aliases: tuple[str, ...], place: str)
         raise SchemaError(f"{place}: {name} has a symbol twice")
     default = node.get("default")
     if default is not None and default not in symbols:
-        raise SchemaError(f"{place}: the default {_shown(default)} of {name} is none of its symbols")
+        raise SchemaError(f"{place}: the default {shown(default)} of {name} is none of its symbols")
     return Enum(name, tuple(symbols), aliases, default)
 
 
@@ -296,16 +296,16 @@ def _full_name(node: Mapping[str, Any], namespace: str, place: str) -> str:
 def _simple_name(name: Any, place: str) -> str:
     """Letters, digits and underscores, as Java takes them: of any alphabet."""
     if not isinstance(name, str) or not name:
-        raise SchemaError(f"{place}: expected a name, not {_shown(name)}")
+        raise SchemaError(f"{place}: expected a name, not {shown(name)}")
     if not (name[0] == "_" or name[0].isalpha()) or not all(char == "_" or char.isalnum() for char in name):
-        raise SchemaError(f"{place}: {_shown(name)} is no name: letters, digits and _ only, no digit first")
+        raise SchemaError(f"{place}: {shown(name)} is no name: letters, digits and _ only, no digit first")
     return name
 
 
 def _aliases(node: Mapping[str, Any], place: str) -> Sequence[str]:
     aliases = node.get("aliases", [])
     if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
-        raise SchemaError(f"{place}: 'aliases' is {_shown(aliases)}, not a list of names")
+        raise SchemaError(f"{place}: 'aliases' is {shown(aliases)}, not a list of names")
     return aliases
 
 
@@ -313,8 +313,3 @@ def _member(node: Mapping[str, Any], name: str, place: str) -> Any:
     if name not in node:
         raise SchemaError(f"{place}: {name!r} is missing")
     return node[name]
-
-
-def _shown(given: Any) -> str:
-    shown = repr(given)
-    return shown if len(shown) <= 60 else f"{shown[:60]}..."

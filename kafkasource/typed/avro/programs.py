@@ -35,6 +35,7 @@ from kafkasource.typed.avro.schema import (
     is_null,
     records_of,
 )
+from kafkasource.typed.bounds import Steps
 from kafkasource.typed.floats import single
 
 MOST_CALLS = 1_000  # within each other
@@ -64,6 +65,7 @@ class Programs:
         self._frames = 0
         self._skip_at = -1  # the SKIP that is last in the code and may become longer
         self._emitted = 0
+        self._steps = Steps()
         self._image: tuple[memoryview, memoryview, memoryview, int] | None = None
 
     def add(self, writer: Schema, records: Mapping[str, Record] | None = None) -> int:
@@ -74,6 +76,7 @@ class Programs:
         before = self._mark()
         start = len(self.code)
         self._emitted = 0
+        self._steps = Steps()
         self._records = records_of(writer) if records is None else records
         try:
             root = self.layout.root
@@ -147,6 +150,7 @@ class Programs:
             self._read_union(writer, node, place)
         elif node.branches:
             assert isinstance(node.schema, Union)
+            self._steps.take(len(node.schema.branches), place)
             index = branch_for(writer, node.schema)
             if index is None:
                 raise _unreadable(writer, node.schema, place)
@@ -162,6 +166,7 @@ class Programs:
             null = 0 if is_null(writer.branches[0]) else 1
             other = self._meant(writer.branches[1 - null])
             assert isinstance(node.schema, Union)
+            self._steps.take(len(node.schema.branches), place)
             index = branch_for(other, node.schema)
             branch = node.branches[index] if index is not None else None
             if branch is not None and not is_null(other):

@@ -120,12 +120,16 @@ def is_null(schema: Schema) -> bool:
     return isinstance(schema, Primitive) and schema.kind == "null"
 
 
+_MOST_DESCRIBED = 20  # branches of a union
+
+
 def describe(schema: Schema) -> str:
     """A type in a message: `long`, `decimal(10, 2)`, `enum shop.Colour`."""
     if isinstance(schema, (Fixed, Enum, Record, Again)):
         return f"{kind_of(schema)} {schema.name}"
     if isinstance(schema, Union):
-        return f"[{', '.join(map(describe, schema.branches))}]"
+        some = ", ".join(map(describe, schema.branches[:_MOST_DESCRIBED]))
+        return f"[{some}{', ...' if len(schema.branches) > _MOST_DESCRIBED else ''}]"
     if isinstance(schema, Primitive) and schema.logical is not None:
         logical = schema.logical
         return f"decimal({logical.precision}, {logical.scale})" if logical.precision else logical.name

@@ -27,6 +27,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 import pyarrow as pa
 
 from kafkasource.errors import SchemaError
+from kafkasource.typed.bounds import MOST_PLACE, check_place
 
 MOST_TYPES = 20_000  # that a schema may stand for: a `$ref` may be there often
 MOST_DEPTH = 100
@@ -128,6 +129,8 @@ class _Reader:
             raise SchemaError(
                 f"{where.place}: the schema has more than {MOST_TYPES} types, or more than {MOST_DEPTH} in each other"
             )
+        if sum(map(len, where.path)) > MOST_PLACE:
+            check_place(where.place)
         if schema is True:
             return where
         if not isinstance(schema, Mapping):
@@ -401,7 +404,7 @@ def _at_pointer(document: object, fragment: str) -> object:
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(found, Mapping) and name in found:
             found = found[name]
-        elif isinstance(found, list) and name.isdigit() and len(name) < 6 and int(name) < len(found):
+        elif isinstance(found, list) and name.isascii() and name.isdigit() and len(name) < 6 and int(name) < len(found):
             found = found[int(name)]
         else:
             return None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pyarrow as pa
 
 from kafkasource.errors import SchemaError
+from kafkasource.typed.bounds import bounded_json, reading_a_schema
 from kafkasource.typed.json.columns import JsonLayout
 from kafkasource.typed.json.ddl import type_of_ddl
 from kafkasource.typed.json.json_schema import type_of_json_schema
@@ -19,15 +18,17 @@ _OF_SPARK = {"struct": "fields", "array": "elementType", "map": "keyType"}  # wh
 
 def column_type(reader: RegisteredSchema) -> pa.DataType:
     """The type of the column. SchemaError with the place where there is none."""
-    kind = _type_of(reader)
-    JsonLayout(kind)
+    with reading_a_schema():
+        kind = _type_of(reader)
+        JsonLayout(kind)
     return kind
 
 
 def written_of(writer: RegisteredSchema) -> Written:
     """What a writer's JSON Schema allows. SchemaError where it is none."""
-    references = {name: _json(text, f"the reference {name!r}") for name, text in writer.references}
-    return written_schema(_json(writer.text, "the schema"), references)
+    with reading_a_schema():
+        references = {name: _json(text, f"the reference {name!r}") for name, text in writer.references}
+        return written_schema(_json(writer.text, "the schema"), references)
 
 
 def _type_of(reader: RegisteredSchema) -> pa.DataType:
@@ -48,6 +49,6 @@ def _type_of(reader: RegisteredSchema) -> pa.DataType:
 
 def _json(text: str, what: str) -> object:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return bounded_json(text)
+    except ValueError as error:
         raise SchemaError(f"$: {what} is no JSON ({error})") from None

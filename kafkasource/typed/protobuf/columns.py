@@ -21,12 +21,14 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from kafkasource.errors import SchemaError
+from kafkasource.typed.bounds import check_place
 from kafkasource.typed.columns import Column, column_of
 from kafkasource.typed.protobuf.descriptors import ENUM, GROUP, MESSAGE
 from kafkasource.typed.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
 from kafkasource.typed.protobuf.schema import FieldType, MessageType, ProtobufSchema
 
 MOST_COLUMNS = 20_000
+MOST_WITHIN = 100  # messages in each other
 
 _INT = dict.fromkeys(("int32", "sint32", "sfixed32", "uint32", "fixed32"), pa.int32())
 _LONG = dict.fromkeys(("int64", "sint64", "sfixed64", "uint64", "fixed64"), pa.int64())
@@ -94,11 +96,19 @@ class _Builder:
     rendering: Rendering
     columns: list[Column] = field(default_factory=list)
     levels: int = 1
+    visited: int = 0  # messages, also those without fields, which leave no column
 
     def message(
         self, message: MessageType, level: int, place: str, within: tuple[str, ...], *, nullable: bool
     ) -> Node | None:
         """None: the message is within itself too often, and has no column there."""
+        self.visited += 1
+        if self.visited > MOST_COLUMNS or len(within) > MOST_WITHIN:
+            raise SchemaError(
+                f"{place[:300]}: the message has more than {MOST_COLUMNS} messages within it, or more than "
+                f"{MOST_WITHIN} in each other"
+            )
+        check_place(place)
         most = self.rendering.recursive_fields_max_depth
         if message.full_name in within and most is None:
             raise SchemaError(

@@ -40,11 +40,11 @@ def default_of(kind: str, text: str, place: str) -> Default:
 
 def _float_of(digits: str) -> float | None:
     whole = integer_of(digits)
-    if whole is not None:
-        return float(whole)
     try:
+        if whole is not None:
+            return float(whole)
         if digits in ("inf", "nan") or digits[:1].isdigit() or digits[:1] == ".":
             return float(digits.removesuffix("f").removesuffix("F") if digits not in ("inf", "nan") else digits)
-    except ValueError:
+    except (ValueError, OverflowError):
         pass
     return None

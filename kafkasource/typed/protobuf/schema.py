@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kafkasource.errors import SchemaError
+from kafkasource.typed.bounds import check_place
 from kafkasource.typed.protobuf.common_types import common_file
 from kafkasource.typed.protobuf.descriptors import (
     ENUM,
@@ -30,6 +31,7 @@ from kafkasource.typed.protobuf.well_known import WELL_KNOWN
 MOST_FIELD_NUMBER = (1 << 29) - 1
 _RESERVED = range(19000, 20000)
 _MOST_FILES = 1000
+_MAP_ENTRY = [("key", 1, False), ("value", 2, False)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,7 @@ class _Linker:
     def __init__(self, files: _Files) -> None:
         self._files = files
         self._enums: dict[str, EnumType] = {}
+        self._values_of: dict[str, set[str]] = {}  # names of the values of an enum, where a default needs them
         self._kinds: dict[str, str] = {}  # of types, by full name
         self._of_file: dict[int, set[str]] = {}
         for file in files.files.values():
@@ -195,6 +198,7 @@ class _Linker:
                 self._enums[full_name] = _enum_type(full_name, enum, file.syntax)
 
     def _declare(self, full_name: str, kind: str, names: set[str]) -> None:
+        check_place(full_name)
         if full_name in self._kinds:
             raise SchemaError(f"{full_name}: the schema declares it twice")
         self._kinds[full_name] = kind
@@ -206,6 +210,7 @@ class _Linker:
             types: set[str] = set()
             packages: set[str] = set()
             for seen in self._files.visible_from(path):
+                check_place(seen.package)
                 types |= self._of_file[id(seen)]
                 parts = seen.package.split(".")
                 packages |= {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
@@ -229,7 +234,10 @@ class _Linker:
             numbers.add(each.number)
             type_name = "" if each.kind in SCALARS else self._type_name(each, full_name, types, packages)
             fields.append(self._field(each, type_name, file.syntax, place))
-        return MessageType(full_name, tuple(fields), message.is_map_entry)
+        is_map_entry = message.is_map_entry
+        if is_map_entry and [(each.name, each.number, each.repeated) for each in fields] != _MAP_ENTRY:
+            raise SchemaError(f"{full_name}: the entry of a map has the fields key = 1 and value = 2, and no others")
+        return MessageType(full_name, tuple(fields), is_map_entry)
 
     def _type_name(self, each: Field, scope: str, types: set[str], packages: set[str]) -> str:
         place = f"{scope}.{each.name}"
@@ -259,7 +267,7 @@ class _Linker:
         packable = each.repeated and kind not in UNPACKABLE
         if each.packed and not packable:
             raise SchemaError(f"{place}: only repeated numbers, booleans and enums can be packed")
-        default = None if each.default is None else _float_default(kind, each.default)
+        default = None if each.default is None else _float_default(kind, each.default, place)
         singular = not each.repeated
         return FieldType(
             each.name,
@@ -278,12 +286,21 @@ class _Linker:
     def _check_default(self, each: Field, kind: str, type_name: str, place: str) -> None:
         if each.repeated or kind in (MESSAGE, GROUP):
             raise SchemaError(f"{place}: a repeated field or a message has no default")
-        if kind == ENUM and each.default not in [name for name, _ in self._enums[type_name].values]:
+        if kind != ENUM:
+            return
+        if type_name not in self._values_of:
+            self._values_of[type_name] = {name for name, _ in self._enums[type_name].values}
+        if each.default not in self._values_of[type_name]:
             raise SchemaError(f"{place}: the default {each.default!r} is no value of {type_name}")
 
 
-def _float_default(kind: str, default: Default) -> Default:
-    return float(default) if kind in ("float", "double") and isinstance(default, int) else default
+def _float_default(kind: str, default: Default, place: str) -> Default:
+    if kind not in ("float", "double") or not isinstance(default, int):
+        return default
+    try:
+        return float(default)
+    except OverflowError:
+        raise SchemaError(f"{place}: the default is beyond what a {kind} holds") from None
 
 
 def _enum_type(full_name: str, enum: Enum, syntax: str) -> EnumType:
