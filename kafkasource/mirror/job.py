@@ -179,17 +179,17 @@ class SparkEngine:
             record = newest_record(files, source)
             known = record.cluster_ids if record is not None else {}
             self._ids.update((name, its) for name, its in known.items() if name in self._ids and its is not None)
-        self._routes: dict[str, Route] = {}
-        self._renew()
+        self._routes = self._routes_by(self._ids)
 
-    def _renew(self) -> None:
-        self._routes = {route.source: route for route in routes(self._plan, self._ids)}
+    def _routes_by(self, ids: Mapping[str, str | None]) -> dict[str, Route]:
+        return {route.source: route for route in routes(self._plan, ids)}
 
     def ask_ids(self, route: Route) -> None:
         found = cluster_ids([route])
         with self._lock:
-            self._ids = {**self._ids, **{name: its for name, its in found.items() if its is not None}}
-            self._renew()
+            ids = {**self._ids, **{name: its for name, its in found.items() if its is not None}}
+            self._routes = self._routes_by(ids)
+            self._ids = ids
 
     def ids(self) -> Mapping[str, str | None]:
         return self._ids

@@ -201,6 +201,13 @@ def routes(plan: Plan, cluster_ids: Mapping[str, str | None] | None = None) -> l
     """
     found = []
     ids = {name: (cluster_ids or {}).get(name) or name for name in plan.clusters}
+    for flow in plan.flows:
+        if ids[flow.source] == ids[flow.target]:  # it would copy its own copies, without end
+            raise OptionError(
+                f"flow {flow}: {flow.source} and {flow.target} have the same cluster id, {ids[flow.source]}. If they "
+                "are one cluster, correct the kafka.bootstrap.servers of one of them. If they are two, format one of "
+                "them with another id: a mirror knows by the id where a record has been"
+            )
     same_names = {
         (flow.source, flow.target): plan.pattern(flow)
         for flow in plan.flows

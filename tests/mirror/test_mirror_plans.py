@@ -140,6 +140,14 @@ def test_where_names_do_not_tell_headers_do():
     assert json.loads(clusters(back)["A"]["unlessOrigin"])["clusters"] == ["id-of-a"]
 
 
+def test_two_names_of_one_cluster_are_refused_as_the_mirror_would_copy_its_copies_without_end():
+    mirror = plan(Flow("A", "B"), Flow("A", "C"))
+    with pytest.raises(OptionError, match=r"flow A->C: A and C have the same cluster id, one-id\. .* correct"):
+        routes(mirror, {"A": "one-id", "B": "other", "C": "one-id"})
+    for ids in ({"A": None, "B": None, "C": None}, {"A": "a", "B": "one-id", "C": "one-id"}):
+        assert routes(mirror, ids)  # not known; or two ways to write to one cluster
+
+
 def test_a_mirror_one_way_that_keeps_names_can_become_one_of_both_ways():
     """Its copies have headers from the beginning, and the flow back leaves these out."""
     (route,) = routes(plan(Flow("A", "B")))
