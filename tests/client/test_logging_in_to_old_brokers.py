@@ -44,3 +44,15 @@ def test_bare_tokens_let_us_in_for_writing_and_reading_and_a_wrong_password_is_s
         with Cluster(config) as cluster, pytest.raises(AuthenticationFailed, match=r"before 1\.0") as refused:
             cluster.topics.list()
         assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("fallback", ["auto", "0.9.0"])
+def test_kafka_0_9_is_known_behind_tls(fallback):
+    """It says nothing to ApiVersions, and has no SASL that a client could begin with a request."""
+    with Broker("0.9.0.1", security="SSL", properties={"num.partitions": 1}) as broker:
+        given = {f"kafka.{name}": text for name, text in broker.client_properties().items()}
+        given["kafka.broker.version.fallback"] = fallback
+        with Writer({**given, "topic": "t"}) as writer:
+            writer.write(pa.table({"value": VALUES}))
+        with Reader({**given, "subscribe": "t", "startingOffsets": "earliest"}) as reader:
+            assert [value for batch in reader for value in batch.column("value").to_pylist()] == VALUES
