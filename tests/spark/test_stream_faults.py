@@ -150,7 +150,8 @@ def test_the_only_broker_killed_and_started_again_loses_and_repeats_no_row(singl
 
 
 def test_a_query_whose_brokers_are_gone_for_good_names_them_and_the_option_that_waits_longer(proxy, single, run):
-    _, reading = run(single, **{"kafka.default.api.timeout.ms": "1000"})
+    waits = {"kafka.default.api.timeout.ms": "1000", "kafkaConsumer.pollTimeoutMs": "1000"}  # the driver, a task
+    _, reading = run(single, **waits)
     proxy.refuse = True
     proxy.reset_all()
     try:
