@@ -9,7 +9,8 @@ known, are asked for during one percent of the time at most. A topic of which no
 
 The micro-batch may hold heavier records than those at its beginning. A partition of which nothing was seen gets the
 mean of its topic. If nothing was seen of the topic either, it gets the mean of all topics until its turn to be asked
-comes, and UNKNOWN_WEIGHT after it was asked in vain. No failure here fails the query; it is tried again soon.
+comes. After it was asked in vain it gets UNKNOWN_WEIGHT, for packing USUAL_WEIGHT. No failure here fails the query; it
+is tried again soon.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ log = logging.getLogger("kafkasource.source")
 
 SAMPLE_BYTES = 1 << 20  # for one micro-batch; a first record batch that is larger comes whole (KIP-74)
 SAMPLE_PARTITIONS = 64  # for one micro-batch; the others have their turn in the next
-# The most that a record is likely to weigh: brokers take batches of 1 MiB at most (message.max.bytes). The limit
-# protects memory, so unknown records count as heavy.
-UNKNOWN_WEIGHT = float(1 << 20)
+# Unknown records count as heavy where a limit protects memory: brokers take batches of 1 MiB at most
+# (message.max.bytes). For packing they count as usual ones.
+UNKNOWN_WEIGHT, USUAL_WEIGHT = float(1 << 20), 1024.0
 _LEAST_SAMPLE_BYTES, _MOST_SAMPLE_BYTES = 16 << 10, 64 << 10  # for one partition
 _SHARE_OF_LIMIT = 8  # a sample brings at most this part of a micro-batch's limit
 _MOST_ALONE = 8  # requests for one partition each that follow in the same micro-batch
@@ -88,10 +89,10 @@ class RecordWeights:
         """
         begin = self.past_holes(begin)
         sizes = {tp: until - begin[tp] for tp, until in end.items() if until > begin.get(tp, until)}
-        weights = self._estimates(sizes)
+        weights = self._estimates(sizes, UNKNOWN_WEIGHT)
         max_age_s = _MAX_AGE_S if sizes.keys() <= self._weights.keys() else 0
         if sizes and (self._is_due(sizes, max_age_s) or not _light(sizes, weights, limit_bytes)):
-            return self._asked_again(begin, sizes, limit_bytes)
+            return self._asked_again(begin, sizes, limit_bytes, UNKNOWN_WEIGHT)
         return weights
 
     def past_holes(self, begin: PartitionOffsets) -> Offsets:
@@ -112,10 +113,10 @@ class RecordWeights:
         sizes = _sizes(ranges)
         if sum(sizes.values()) * UNKNOWN_WEIGHT < enough_bytes:
             return {}
-        weights = self._estimates(sizes)
+        weights = self._estimates(sizes, USUAL_WEIGHT)
         if self._is_due(sizes, _MAX_AGE_S if _light(sizes, weights, enough_bytes) else _MAX_AGE_OF_HEAVY_S):
             begin = {one.topic_partition: one.start_offset for one in reversed(ranges)}
-            weights = self._asked_again(begin, sizes, enough_bytes)
+            weights = self._asked_again(begin, sizes, enough_bytes, USUAL_WEIGHT)
         return weights
 
     def _is_due(self, partitions: Collection[TopicPartition], max_age_s: float) -> bool:
@@ -126,26 +127,26 @@ class RecordWeights:
         return age_s >= max(max_age_s, _SELDOM * self._took_s)
 
     def _asked_again(
-        self, begin: Mapping[TopicPartition, int], sizes: Mapping[TopicPartition, int], limit_bytes: int
+        self, begin: Mapping[TopicPartition, int], sizes: Mapping[TopicPartition, int], limit_bytes: int, unknown: float
     ) -> dict[TopicPartition, float]:
-        unknown = sorted({tp.topic for tp in sizes} - self._topics)
+        new = sorted({tp.topic for tp in sizes} - self._topics)
         self._failures += 1  # `_learn` undoes it
         try:
-            self._sample({tp: begin[tp] for tp in sizes}, sizes, limit_bytes)
+            self._sample({tp: begin[tp] for tp in sizes}, sizes, limit_bytes, unknown)
         except KafkaSourceError as error:
             log.debug("records could not be weighed: %s", error)
         if not self._failures:
             self._took_s = self._clock() - self._sampled_at
-        elif unknown and self._failures == 1:
+        elif new and self._failures == 1:
             log.warning(
                 "no records of topic %s came in time to learn how large they are: until they do, a micro-batch counts "
                 "each as %d bytes",
-                unknown[0],
-                UNKNOWN_WEIGHT,
+                new[0],
+                unknown,
             )
-        return self._estimates(sizes)
+        return self._estimates(sizes, unknown)
 
-    def _estimates(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, float]:
+    def _estimates(self, partitions: Iterable[TopicPartition], unknown: float) -> dict[TopicPartition, float]:
         wanted = list(partitions)
         if all(tp in self._weights for tp in wanted):
             return {tp: self._weights[tp] for tp in wanted}
@@ -153,17 +154,17 @@ class RecordWeights:
         for tp, weight in self._weights.items():
             of_topics.setdefault(tp.topic, []).append(weight)
         means = {topic: fmean(weights) for topic, weights in of_topics.items()}
-        not_asked = fmean(means.values()) if means else UNKNOWN_WEIGHT
-        unknown = {tp: UNKNOWN_WEIGHT if tp in self._in_vain else not_asked for tp in wanted}
-        return {tp: self._weights.get(tp, means.get(tp.topic, unknown[tp])) for tp in wanted}
+        not_asked = fmean(means.values()) if means else unknown
+        others = {tp: unknown if tp in self._in_vain else not_asked for tp in wanted}
+        return {tp: self._weights.get(tp, means.get(tp.topic, others[tp])) for tp in wanted}
 
     def _sample(
-        self, begin: Mapping[TopicPartition, int], sizes: Mapping[TopicPartition, int], limit_bytes: int
+        self, begin: Mapping[TopicPartition, int], sizes: Mapping[TopicPartition, int], limit_bytes: int, unknown: float
     ) -> None:
         """Take a sample. Partitions that have waited longest come first in a request, because a record batch that is
         larger than its partition's part of the sample comes only if its partition is the first. Partitions of which
-        nothing is known after that are asked again: after an error that passes, once it was looked into; and alone,
-        unless others of their topic show that the limit is far.
+        nothing is known after that are asked alone, unless others of their topic show that the limit is far. Where the
+        leader has moved, or the log begins later, another sample is taken at once.
         """
         self._sampled_at = self._clock()
         self._forget()
@@ -172,10 +173,10 @@ class RecordWeights:
         each = max(min(most, _MOST_SAMPLE_BYTES), _LEAST_SAMPLE_BYTES)
         self._in_vain = (self._in_vain & begin.keys()) | set(chosen)
         too_large, failed = self._learn(self._by_leader(chosen), begin, begin, each)
-        at = self._after_errors({tp: error for tp, error in failed.items() if tp not in self._weights}, begin)
+        at = self._after_errors(failed, begin)
         if at:
             too_large += self._learn(self._by_leader(at), begin, at, each)[0]
-        topics = self._topics if _light(sizes, self._estimates(sizes), limit_bytes) else set()
+        topics = self._topics if _light(sizes, self._estimates(sizes, unknown), limit_bytes) else set()
         alone = [tp for tp in too_large if tp not in self._weights and tp.topic not in topics][:_MOST_ALONE]
         if alone:
             requests = [(leader, [tp]) for leader, led in self._by_leader(alone) for tp in led]
@@ -199,6 +200,7 @@ class RecordWeights:
         expired = {tp: EARLIEST for tp, error in failed.items() if isinstance(error, OffsetOutOfRange)}
         starts = self._cluster.offsets.list(expired) if expired else {}
         later = {tp: max(begin[tp], found.offset or 0) for tp, found in starts.items()}
+        self._holes.update({tp: (begin[tp], start) for tp, start in later.items()})
         return {tp: begin[tp] for tp in moved} | later
 
     def _forget(self) -> None:

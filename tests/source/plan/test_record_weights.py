@@ -20,6 +20,7 @@ from kafkasource.source.plan.admission import Admission, Turns
 from kafkasource.source.plan.record_weights import (
     SAMPLE_BYTES,
     UNKNOWN_WEIGHT,
+    USUAL_WEIGHT,
     RecordWeights,
     first_offset,
     weight_of,
@@ -443,7 +444,7 @@ def test_an_estimate_that_fails_is_the_one_for_unknown_records():
     weights, leaders, _ = weights_of({})
     leaders.failing = RequestTimeout("no answer")
     for _ in range(2):
-        assert weights.estimate(ranges(1000), 10**5) == {T0: UNKNOWN_WEIGHT}
+        assert weights.estimate(ranges(1000), 10**5) == {T0: USUAL_WEIGHT}
     assert leaders.asked() == [0]
 
 
