@@ -294,7 +294,7 @@ FRAMES = {
 }
 
 
-@pytest.mark.parametrize("behind", BEHIND)
+@pytest.mark.parametrize("behind", BEHIND, ids=range(len(BEHIND)))
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_bytes_behind_whole_gzip_members_and_lz4_frames_are_ignored_as_javas_readers_do(sample, behind):
     content = SAMPLES[sample]
