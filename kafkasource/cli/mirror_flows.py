@@ -16,12 +16,12 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import KafkaSourceError
 from kafkasource.mirror.cluster_ids import cluster_id
-from kafkasource.mirror.files import newest_record
+from kafkasource.mirror.files import newest_record, progress_of, record_before_rename
 from kafkasource.mirror.plan import Plan, Route, routes
 from kafkasource.mirror.positions import FlowRules, Logs, Reader, Record, SourceRules, reached
 from kafkasource.mirror.restart import Progress, Source, next_record
 from kafkasource.mirror.source_logs import source_now
-from kafkasource.source.plan.checkpoint import Checkpoint, StoredFiles, checkpoint_in
+from kafkasource.source.plan.checkpoint import StoredFiles
 from kafkasource.spelling import many
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def flows_of(plan: Plan) -> Flows:
             found.notes.append(f"{name} does not answer: {_first_line(error)}")
             away.add(name)
     for route in routes(plan, ids):
-        record = records[route.source] or _renamed(files, plan, route.source, ids)
+        record = records[route.source] or record_before_rename(files, set(records), ids[route.source])
         _add(found, _Imagined(files, _soon(route), record, away=route.source in away), route, record, ids)
     return found
 
@@ -101,10 +101,7 @@ class _Imagined:
         self.logs = Logs({}, {})
 
     def progress(self, reader: Reader) -> Progress:
-        found = checkpoint_in(self._files, f"{self._folder}/{reader.name}")
-        if found is None:
-            return Progress(None)
-        return Progress(_done(found, reader))  # a start finishes an open micro-batch first
+        return replace(progress_of(self._files, self._folder, reader), open=False)  # a start finishes it first
 
     def repeat(self, rules: SourceRules, reader: Reader, flows: tuple[FlowRules, ...]) -> None: ...
 
@@ -145,22 +142,6 @@ class _Imagined:
             self.notes.append(f"{self._route.source} does not say where its logs end: {_first_line(error)}")
             self.away = True
             return None
-
-
-def _done(found: Checkpoint, reader: Reader) -> PartitionOffsets:
-    if found.done_batch is not None:
-        return found.done.offsets
-    start = found.planned.start if found.planned is not None else None
-    return start.offsets if start is not None else reader.start or {}
-
-
-def _renamed(files: Files, plan: Plan, source: str, ids: Mapping[str, str | None]) -> Record | None:
-    named = {flow.source for flow in plan.flows}
-    for name in files.names("") if ids.get(source) is not None else ():
-        record = None if name in named else newest_record(files, name)
-        if record is not None and record.cluster_ids.get(name) == ids[source]:
-            return record
-    return None
 
 
 def _soon(route: Route) -> Route:

@@ -14,15 +14,16 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkasource.errors import KafkaSourceError
-from kafkasource.mirror.positions import Record, from_text, to_text
+from kafkasource.mirror.positions import Reader, Record, from_text, to_text
+from kafkasource.mirror.restart import Progress
 from kafkasource.security.quoting import without_password
 from kafkasource.sink.transactions.query_identity import location_parts
-from kafkasource.source.plan.checkpoint import Files
+from kafkasource.source.plan.checkpoint import Files, checkpoint_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -150,6 +151,28 @@ def newest_record(files: Files, folder: str) -> Record | None:
         return None
     path = f"{folder}/{_file(max(numbers))}"
     return from_text(files.text(path), without_password(f"{files.location}/{path}"))
+
+
+def record_before_rename(files: Files, sources: Collection[str], cluster_id: str | None) -> Record | None:
+    """The record of a source that is not among these any more, and whose cluster has this id."""
+    for name in files.names("") if cluster_id is not None else ():
+        record = None if name in sources else newest_record(files, name)
+        if record is not None and record.source == name and record.cluster_ids.get(name) == cluster_id:
+            return record
+    return None
+
+
+def progress_of(files: Files, source: str, reader: Reader) -> Progress:
+    """What the checkpoint of this reader of a source says."""
+    found = checkpoint_in(files, f"{source}/{reader.name}")
+    if found is None:
+        return Progress(None)
+    newest = found.planned or found.done
+    ids = {topic: str(its) for topic, its in newest.topic_ids.items()}
+    if found.done_batch is not None:
+        return Progress(found.done.offsets, found.planned_batch is not None, ids)
+    start = found.planned.start if found.planned is not None else None
+    return Progress(start.offsets if start is not None else reader.start or {}, True, ids)
 
 
 def save(files: MirrorFiles, record: Record) -> None:

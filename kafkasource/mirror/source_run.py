@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kafkasource.errors import KafkaSourceError
-from kafkasource.mirror.files import MirrorFiles, newest_record, save, tidy
+from kafkasource.mirror.files import MirrorFiles, newest_record, progress_of, record_before_rename, save, tidy
 from kafkasource.mirror.plan import MOST_OFFSETS, Route
 from kafkasource.mirror.positions import FlowRules, Reader, Record, SourceRules, capped, front_now, rest
 from kafkasource.mirror.restart import Progress, Source, next_record
-from kafkasource.source.plan.checkpoint import checkpoint_in
 from kafkasource.source.plan.offsets import PartitionOffsets
 
 if TYPE_CHECKING:
@@ -257,7 +256,9 @@ class SourceRun:
 
     def _next_record(self, route: Route, *, again: bool) -> Record:
         files = self.engine.files
-        record = newest_record(files, self.source) or self._renamed()
+        record = newest_record(files, self.source)
+        if record is None:
+            record = record_before_rename(files, self.engine.sources, self.engine.ids().get(self.source))
         return next_record(
             _World(self, route, record),
             record,
@@ -267,16 +268,6 @@ class SourceRun:
             again=again,
             fail_on_data_loss=self.fail_on_data_loss,
         )
-
-    def _renamed(self) -> Record | None:
-        """The record of this source under the name that it had before."""
-        own = self.engine.ids().get(self.source)
-        for name in self.engine.files.names("") if own is not None else ():
-            if name not in self.engine.sources:
-                record = newest_record(self.engine.files, name)
-                if record is not None and record.source == name and record.cluster_ids.get(name) == own:
-                    return record
-        return None
 
     # Readers.
 
@@ -346,7 +337,9 @@ class SourceRun:
             each.finished = error is None
             if error is not None:
                 self._failed(each, error)
-                if self._progress(each.reader).done is None:  # it is to start where the logs are now
+                if (
+                    progress_of(self.engine.files, self.source, each.reader).done is None
+                ):  # it is to start where the logs are now
                     raise KafkaSourceError(error)
         if each.query is None and not each.finished and self.clock() >= each.again_s:
             try:
@@ -479,19 +472,8 @@ class SourceRun:
         idle = status["message"] == _BETWEEN_TRIGGERS and not status["isTriggerActive"]
         return idle or not each.stop_file.exists()
 
-    def _progress(self, reader: Reader, folder: str | None = None) -> Progress:
-        found = checkpoint_in(self.engine.files, f"{folder or self.source}/{reader.name}")
-        if found is None:
-            return Progress(None)
-        newest = found.planned or found.done
-        ids = {topic: str(its) for topic, its in newest.topic_ids.items()}
-        if found.done_batch is not None:
-            return Progress(found.done.offsets, found.planned_batch is not None, ids)
-        start = found.planned.start if found.planned is not None else None
-        return Progress(start.offsets if start is not None else reader.start or {}, True, ids)
-
     def _done(self, reader: Reader) -> PartitionOffsets:
-        return self._progress(reader).done or reader.start or {}
+        return progress_of(self.engine.files, self.source, reader).done or reader.start or {}
 
     def _check_ending(self) -> None:
         if self._ending.is_set():
@@ -509,7 +491,7 @@ class _World:
         self._folder = record.source if record is not None else run.source
 
     def progress(self, reader: Reader) -> Progress:
-        return self._run._progress(reader, self._folder)
+        return progress_of(self._run.engine.files, self._folder, reader)
 
     def repeat(self, rules: SourceRules, reader: Reader, flows: Sequence[FlowRules]) -> None:
         assert self._record is not None
