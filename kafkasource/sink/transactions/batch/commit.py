@@ -173,7 +173,7 @@ class BatchCommit:
         self._lost = [each for each in last.transactions if each.slot in lost and each.slot not in again]
         if self._lost:
             return BatchEvent.SOME_LOST
-        require_same_rows(self._driver.last, self._results, self._decision.query_id, batch_id, self._prefix.on_lost)
+        require_same_rows(self._prefix, self._driver.last, self._results, self._decision.query_id, batch_id)
         if self._prefix.atomic:
             return BatchEvent.MERGED
         if last.transaction_version == self._decision.transaction_version:

@@ -12,16 +12,17 @@ import logging
 from collections.abc import Sequence
 
 from kafkasource.client.caller import few
-from kafkasource.sink.transactions.decision_status import LastBatch
+from kafkasource.sink.transactions.decision_status import ELSEWHERE, LastBatch
 from kafkasource.sink.transactions.errors import CheckpointBehind
+from kafkasource.sink.transactions.prefix import Prefix
 from kafkasource.sink.transactions.task.content import total
-from kafkasource.sink.transactions.task.plan import OnLost, TaskResult
+from kafkasource.sink.transactions.task.plan import TaskResult
 
 log = logging.getLogger("kafkasource.sink")
 
 
 def require_same_rows(
-    decided: LastBatch | None, results: Sequence[TaskResult], query_id: str | None, batch_id: int, on_lost: OnLost
+    prefix: Prefix, decided: LastBatch | None, results: Sequence[TaskResult], query_id: str | None, batch_id: int
 ) -> None:
     """Raise CheckpointBehind where the tasks of a decided batch were given other rows than were decided; with
     `lostTransactions=skip` only warn. `query_id`: None where nobody knows it."""
@@ -36,19 +37,28 @@ def require_same_rows(
         f"batch {batch_id} of query {decided.query_id} was decided with {decided.rows} rows (the record lies in "
         f"{_named(decided.topics)}), and now it has {rows} {other}rows (for {_named(topics)})"
     )
-    if on_lost == "skip":
+    if prefix.on_lost == "skip":
         log.warning(
             "%s. With 'lostTransactions'=skip the query goes on with the rows that were decided: new rows of the batch "
             "are not written",
             what,
         )
         return
+    if topics and not {*topics, ELSEWHERE.topic} & {*decided.topics}:
+        more = (
+            "If the other one was a copy, and this checkpoint is to go on: stop the copy, and forget its decision with "
+            f"'pykafka groups delete {prefix.ids.marker_group} {prefix.ids.kept_group}'. Then this batch is written"
+        )
+    else:
+        more = (
+            "If the query gives other rows each time that it runs, as uuid() and rand() do, 'lostTransactions'=skip "
+            "for one start goes on with the rows that were decided"
+        )
     raise CheckpointBehind(
         f"{what}. Nothing of it is written. Most likely this checkpoint is an older state of the query's checkpoint, "
         "or a copy that runs beside the original, so that Spark planned the batch once more; or the target topic has "
         "changed since. Start with the newest checkpoint and the former topics. A copy needs a "
-        "'transactionalIdPrefix' of its own. If the query gives other rows each time that it runs, as uuid() and "
-        "rand() do, 'lostTransactions'=skip for one start goes on with the rows that were decided"
+        f"'transactionalIdPrefix' of its own. {more}"
     )
 
 

@@ -39,7 +39,7 @@ class BatchWithoutRows:
         else:
             last = self._driver.last
         if not gone_without:
-            require_same_rows(last, self._results, self._query_id, self._batch_id, self._prefix.on_lost)
+            require_same_rows(self._prefix, last, self._results, self._query_id, self._batch_id)
         event = BatchEvent.GONE_WITHOUT if gone_without else BatchEvent.NO_ROWS
         steps = {BatchAction.KEEP_GONE_WITHOUT: self._keep_gone_without}
         move(f"batch {self._batch_id}", BatchState.RETURNED, event, steps)
