@@ -17,7 +17,8 @@ A row that a writer's schema did not take is a dead letter, too, as JSON: there 
 passes over it for good: no run can send it, and each that is left costs a place in that text.
 
 A letter whose topic or partition is gone, or is one of another cluster, is left, and holds up no other: a later run
-sends it when its topic is there again, or to a topic that the user names.
+sends it when its topic is there again, or to a topic that the user names. Where a topic refuses a record, the record
+becomes a dead letter again in the same transaction, with the new reason, and the old dead letter is done.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.dead_letters import PREFIX, TOPIC
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.sink.producer.delivery import Delivery, Outlet
 from kafkasource.sink.producer.producer import Producer
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.transactions.crash_points import crash_point
@@ -186,7 +188,7 @@ def own_headers(headers: Sequence[Mapping[str, object]] | None) -> list[Mapping[
 class Replay:
     """One run. `sent`: the records that went back, by topic; `left`: the dead letters that were not chosen; `rows`:
     those that are rows as JSON, which cannot be sent; `passed_over`: those that were chosen and cannot go back, by
-    reason. They stay."""
+    reason. They stay, or are dead letters again."""
 
     def __init__(self, reader: Reader, parsed: Options, choice: Choice) -> None:
         """`reader`: of the topic of dead letters, with headers, committed records and `source_options`. `parsed`:
@@ -228,6 +230,8 @@ class Replay:
                     self._mark(transaction, done)
                     crash_point("deciding")
                     given = transactions.end(self._group, transaction.producer, True, version)
+                if refused := sent.pop(self._choice.topic, 0):
+                    self.passed_over[f"their topics refuse them: dead letters of {self._choice.topic} again"] += refused
                 self.sent.update(sent)
                 crash_point("ended")
                 self._keep(done)
@@ -287,10 +291,16 @@ class Replay:
     ) -> Counter[str]:
         back = self._choice.back(rows, origins)
         schema = SinkSchema(None, {name: number for number, name in enumerate(back.schema.names)})
-        with producer.delivery(transaction) as delivery:
+        topic, outlet = self._choice.topic, None
+        if self._choice.to is None:  # else the dead letter would lose the name of its own topic: the run fails
+            outlet = Outlet(topic, self._partitioner, self._reader.cluster.metadata.cluster_id)
+        with producer.delivery(delivery=Delivery(transaction, outlet)) as delivery:
             for part in schema.rows(back):
                 producer.append(part, self._partitioner, delivery)
-        return Counter(back.column("topic").to_pylist())
+        sent: Counter[str] = Counter()
+        for tp, written in delivery.written.items():
+            sent[tp.topic] += written.records
+        return sent
 
     def _mark(self, transaction: TaskTransaction, done: Mapping[TopicPartition, Done]) -> None:
         """The offsets of the group, in the transaction."""

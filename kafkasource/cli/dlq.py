@@ -135,7 +135,10 @@ def _show_replayed(replay: Replay, arguments: argparse.Namespace) -> None:
     for refusal, count in replay.passed_over.items():
         print(f"{many(count, 'record')} cannot go back: {refusal}")
     if replay.passed_over:
-        print("They stay. Make the topic or partition again, or send them to another: --from-topic TOPIC --to ANOTHER")
+        print(
+            "They stay. Make the topic or partition again, let the topic take them, or send them to another: "
+            "--from-topic TOPIC --to ANOTHER"
+        )
     if replay.rows:
         print(
             f"{many(replay.rows, 'row')} cannot be sent: a writer's schema did not take them, so there is no record of"

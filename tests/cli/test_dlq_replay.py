@@ -13,6 +13,8 @@ from confluent_producer import ordered_producer
 from confluent_reader import messages_of
 
 from kafkasource.cli import main
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
 from kafkasource.sink.transactions.crash_points import ENVIRONMENT
 
 pytestmark = pytest.mark.broker
@@ -41,7 +43,7 @@ class Letters:
             made.result(30)
         self.written = 0
 
-    def write(self, reason, count=1, partition=0, transactional=False):
+    def write(self, reason, count=1, partition=0, transactional=False, digits=1):
         """Each in a transaction of its own where `transactional`: its marker lies behind it."""
         more = {"transactional.id": f"{self.topic}-writer"} if transactional else {}
         producer = ordered_producer(self.servers, **more)
@@ -51,7 +53,9 @@ class Letters:
             number, self.written = self.written, self.written + 1
             if transactional:
                 producer.begin_transaction()
-            producer.produce(self.topic, b"v%d" % number, b"k", partition, headers=self._headers(number, reason))
+            producer.produce(
+                self.topic, b"v%0*d" % (digits, number), b"k", partition, headers=self._headers(number, reason)
+            )
             if transactional:
                 producer.commit_transaction(30)
         assert producer.flush(30) == 0
@@ -140,6 +144,21 @@ def test_reasons_that_take_turns_go_back_one_after_the_other_and_each_once(lette
     assert letters.run("--reason", "bytes end")["sent"] == {letters.origin: 1}
     assert letters.run() == {"sent": {letters.origin: 3}, "left": 0, "rows": 0, "passed_over": {}, "dry_run": False}
     assert letters.came_back() == letters.expected(range(10))
+
+
+def test_records_that_their_topic_refuses_are_dead_letters_again_and_go_back_once_it_takes_them(letters):
+    letters.write(CUT, 2, digits=3000)
+    letters.write(WIDE, 1, partition=1)
+    with Cluster(ClientConfig.of(letters.servers)) as cluster:
+        cluster.topics.change_settings(letters.origin, {"max.message.bytes": "2000"})
+        refused = letters.command()
+        assert refused.returncode == 1
+        said = json.loads(refused.stdout)
+        assert (said["sent"], sum(said["passed_over"].values())) == ({letters.origin: 1}, 2)
+        cluster.topics.change_settings(letters.origin, {"max.message.bytes": None})
+    assert letters.came_back() == letters.expected([2])
+    assert letters.run("--reason", "MESSAGE_TOO_LARGE")["sent"] == {letters.origin: 2}
+    assert [int(value[1:]) for _, value, _ in letters.came_back()] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("point", ["deciding", "ended"])

@@ -9,9 +9,10 @@ from kafkasource.admin.dead_letters import Origin
 from kafkasource.admin.replay import Choice, Replay, group_of, kept_group_of, own_headers
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.errors import BrokerError
+from kafkasource.errors import BrokerError, MessageTooLarge
 from kafkasource.protocol.apis import OFFSET_COMMIT, PRODUCE
 from kafkasource.records.arrow.columns import ROW_SCHEMA_WITH_HEADERS
+from kafkasource.records.batches import decode
 
 CUT, WIDE = "the bytes end", "bytes are left over"
 
@@ -27,6 +28,28 @@ class Brokers(FakeKafka):
     def _topic_row(self, name):
         code = {"taken": 17, "secret": 29}.get(name)  # INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED
         return {"error_code": code, "name": name, "partitions": []} if code else super()._topic_row(name)
+
+    def __init__(self, **known):
+        super().__init__(**known)
+        self.refuses = set()  # topics that take no record: MESSAGE_TOO_LARGE
+
+    def _produce_code(self, request, topic, data):
+        return 10 if topic in self.refuses else super()._produce_code(request, topic, data)
+
+    def written_to(self, topic):
+        """The one record."""
+        ids = {found.topic_id: name for name, found in self.topics.items()}
+        (data,) = (
+            each["partition_data"][0]["records"]
+            for request in self.asked(PRODUCE)
+            for each in request.body["topic_data"]
+            if topic in (each.get("name"), ids.get(each.get("topic_id")))
+        )
+        place = {"topic": topic, "partition": 0, "start_offset": 0, "end_offset": 1 << 40}
+        limits = {"max_decompressed_bytes": 1 << 20, "aborted_transactions": None}
+        (batch,) = decode(bytes(data), include_headers=True, **place, **limits).batches
+        (row,) = batch.to_pylist()
+        return row
 
     def forget(self, group):
         """As after offsets.retention.minutes."""
@@ -156,6 +179,24 @@ def test_a_letter_that_cannot_go_back_holds_up_no_other_and_is_counted_with_the_
         ((said, count),) = replay.passed_over.items()
         assert said.startswith(why)
         assert count == 2
+
+
+def test_a_letter_that_its_topic_refuses_holds_up_no_other_and_is_a_dead_letter_again(kafka):
+    kafka.refuses.add("orders")
+    kafka.topics["payments"] = FakeTopic([1])
+    letters = [HERE, {"topic": "payments"}]
+    replay = run(kafka, letters)
+    assert replay.sent == {"payments": 1}
+    assert replay.passed_over == {"their topics refuse them: dead letters of dlq again": 1}
+    again = Origin.of(kafka.written_to("dlq")["headers"])
+    assert (again.topic, again.partition, again.cluster_id) == ("orders", "0", "fake-cluster")
+    assert again.reason.startswith("MESSAGE_TOO_LARGE")
+    assert run(kafka, letters).sent == {}  # the old one is done
+    kafka.refuses.clear()
+    assert run(kafka, [*letters, HERE]).sent == {"orders": 1}
+    kafka.refuses.add("payments")
+    with pytest.raises(MessageTooLarge, match="payments"):
+        run(kafka, [*letters, HERE, HERE], to="payments")
 
 
 def test_a_letter_that_could_not_go_back_goes_when_its_topic_is_there_again(kafka):
