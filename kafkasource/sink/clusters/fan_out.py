@@ -15,13 +15,7 @@ import pyarrow.compute as pc
 from kafkasource import memory, metrics
 from kafkasource.arrow_scalars import scalar
 from kafkasource.client.metadata import TopicMetadata
-from kafkasource.errors import (
-    AuthorizationFailed,
-    BootstrapFailed,
-    DeadlineExceeded,
-    InvalidTopic,
-    KafkaSourceError,
-)
+from kafkasource.errors import AuthorizationFailed, BootstrapFailed, DeadlineExceeded, InvalidTopic, KafkaSourceError
 from kafkasource.records.builder import RecordColumns
 from kafkasource.sink.clusters.deliveries import ClusterDelivery, Dropped, Ledger
 from kafkasource.sink.clusters.offset_spans import HandedOver, Mapped, gathered
