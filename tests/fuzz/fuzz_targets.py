@@ -254,8 +254,10 @@ def parsed(document: str) -> Any:
         raise KafkaSourceError("not JSON") from None
 
 
-DECISION = "kafkasource/1 number=8 query=q batch=7 tv=2 part=0/1 lanes=2 "
-TRANSACTIONS = bytes.fromhex("00d00f0002000000010002010400000002")
+DECISION = (
+    "kafkasource/1 number=8 kind=stream query=q batch=7 rows=3 content=0000000000000003 tv=2 part=0/1 transactions=2 "
+)
+TRANSACTIONS = bytes.fromhex("00d00f00020000000000000001000201040000000000000002")
 
 
 def decisions(rng: random.Random) -> bool:
