@@ -58,7 +58,7 @@ JSON_CHECK = (
     "            return -1\n"
     "        into"
 )
-CHECK = "            if length < -1 or length > record_end - pos:\n                return BAD_KEY\n"
+CHECK = "            if length > record_end - pos:\n                return BAD_KEY\n"
 TYPED_CHECK = (
     "                if size < 0 or size > end - after:\n                    return self._failed(BAD_LENGTH, pc)\n"
 )

@@ -30,7 +30,7 @@ FAILURES = (0, 6, -1, 29)  # fine, the leader has moved, a cause that is not kno
 
 
 class Log:
-    """Batches of records that weigh the same, and what is missing between them."""
+    """A log: batches of records of one weight, with holes between them."""
 
     def __init__(self, rng, weight):
         self.weight = weight
@@ -42,13 +42,13 @@ class Log:
         self.start = rng.choice([0, 0, self.bases[0]])
 
     def retain(self, rng):
-        """Remove the first batch, or not, and what is before it."""
+        """Sometimes remove the first batch and all offsets up to the next one."""
         if self.bases and rng.random() < 0.2:
             del self.bases[0]
             self.start = self.bases[0] if self.bases else self.end
 
     def stored_bytes(self, first, last):
-        """What the log has of [first, last)."""
+        """The bytes of the records in [first, last)."""
         spans = ((max(base, first), min(base + self.records_a_batch, last)) for base in self.bases)
         return sum(max(until - since, 0) for since, until in spans) * self.weight
 
@@ -131,7 +131,7 @@ def dilutes(monkeypatch):
 
 
 def takes_unknown_for_light(monkeypatch):
-    """What nothing is known of weighs 1 kB a record."""
+    """A topic that was asked about in vain weighs 1 kB a record."""
     monkeypatch.setattr(record_weights, "UNKNOWN_WEIGHT", 1024.0)
 
 
