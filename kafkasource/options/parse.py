@@ -222,7 +222,7 @@ def without_effect(options: Options, role: Role) -> dict[str, str]:
 
 
 def _of_other_mechanisms(options: Options, mechanism: str) -> dict[str, str]:
-    """A warning for each option of a SASL mechanism that is not the one in use, by its name."""
+    """Return a warning for each option of another SASL mechanism than `mechanism`, by the option's name."""
     found = {}
     for name in sorted(options.given):
         others = mechanisms_of(name.removeprefix("kafka."))

@@ -150,7 +150,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 class BoundedSocket(io.RawIOBase):
-    """A socket with a deadline for everything on it together, and a limit on what is read: what HTTP uses of one.
+    """A socket for HTTP, with one deadline for everything on it, and a limit on the bytes that are read.
 
     It does not close the socket: http.client closes it before the answer is read where the answer has no length.
     """

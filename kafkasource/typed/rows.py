@@ -30,7 +30,7 @@ UNREADABLE = "the schema does not fit the reader's"
 NOT_UTF8 = "the bytes are not UTF-8"
 
 _BEHIND = "behind a bad record"  # nobody sees it
-_MOST_WRITERS = 1_000  # from so many on, only those that can be read are kept
+_MOST_WRITERS = 1_000  # where this many are kept, no further bad ones are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ class RegisteredRows:
         rendering: Rendering = AS_FROM_PROTOBUF,
         to_first_bad: bool = False,
     ) -> None:
-        """As `record_format`. `to_first_bad`: rows behind the first bad one do not matter, so no schema is asked for
-        that only these name."""
+        """Take the arguments of `record_format`. `to_first_bad`: the caller stops at the first bad row, so no schema is
+        asked for that only later rows name."""
         self._format = record_format(reader, message_name, types, rendering)
         self.type: pa.DataType = self._format.type
         self._source = source
@@ -139,7 +139,7 @@ class RegisteredRows:
                 return _Writer(fault=str(error), cause=UNKNOWN_ID)  # not kept: it may be registered in a moment
             writer = self._by_schema.get((schema, frame.message)) or self._compiled(schema, frame.message)
             if writer.fault and len(self._writers) >= _MOST_WRITERS:
-                return writer  # of made-up message indexes there is no end
+                return writer  # records can name any number of message indexes
             self._writers[key] = self._by_schema[schema, frame.message] = writer
         return writer
 

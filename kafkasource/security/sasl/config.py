@@ -55,7 +55,7 @@ class SaslOptions:
 
     @property
     def mechanism(self) -> str:
-        """As it is given, in upper case."""
+        """Return the mechanism that the options name, or the default, in upper case."""
         given = dict(self.given).get("sasl.mechanism")
         return (BY_NAME["sasl.mechanism"].default if given is None else given.reveal()).upper()
 

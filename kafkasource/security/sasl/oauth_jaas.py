@@ -30,7 +30,7 @@ _STRIMZIS_OWN = (
 )
 AUTHORITIES = ("https.ca.location", "https.ca.pem")
 _AMAZONS = ("awsRoleAccessKeyId", "awsRoleSecretAccessKey", "awsRoleSessionToken", "awsRoleExternalId")
-# What a client may offer to the token endpoint: this one offers TLS 1.2 and 1.3 whatever they say.
+# Options that say which versions of TLS a client offers to the token endpoint: ours always offers 1.2 and 1.3.
 _OFFERED = ("ssl.protocol", "ssl.enabled.protocols", "ssl.secure.random.implementation")
 _BY_FUNCTION = (
     f"Give tokens by a function of yours, {shown('sasl.oauthbearer.token.function')}, in place of sasl.jaas.config"
