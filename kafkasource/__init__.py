@@ -57,8 +57,10 @@ def register(spark: SparkSession) -> None:
     """
     from kafkasource import workers_python
     from kafkasource.datasource import of_session
+    from kafkasource.options.connect import warn_of_explain_mode
 
     workers_python.prepare(spark)
+    warn_of_explain_mode(spark.conf.get("spark.sql.ui.explainMode", None))
     try:
         spark.dataSource.register(of_session(spark))
     except Exception as error:

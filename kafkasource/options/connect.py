@@ -59,6 +59,19 @@ def warn_of_secrets_as_text(written: Mapping[str, str]) -> None:
     )  # fmt: skip
 
 
+def warn_of_explain_mode(mode: str | None) -> None:
+    """Warn of a value of Spark's `spark.sql.ui.explainMode` with which Spark shows the options of a write."""
+    if mode is None or mode.lower() in ("simple", "formatted") or mode in _warned.get():
+        return
+    _warned.get().add(mode)
+    log.warning(
+        "with spark.sql.ui.explainMode=%s Spark shows the options of a write in its UI and event log, and not all "
+        "secrets among them are hidden. Give references such as ${env:NAME} or ${file:/path:key}, or leave the setting "
+        "at formatted",
+        mode,
+    )
+
+
 def _each(written: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """Each option, those of `clusters` too: the key as the user wrote it, the option's name, its text."""
     for key, text in written.items():

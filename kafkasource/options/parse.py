@@ -13,6 +13,7 @@ from kafkasource.options.security import security_of, vendors_idle_time
 from kafkasource.options.table import BY_KEY, BY_NAME, OPTIONS, REFUSED, SPARKS_OWN
 from kafkasource.options.types import MAX_INT32, REGISTERED_FORMATS, SCHEMA_FORMATS, SECRET
 from kafkasource.secrets import Secret
+from kafkasource.security.exchange import is_this_machine
 from kafkasource.security.sasl.options import mechanisms_of
 from kafkasource.security.security_option import is_javas_default
 from kafkasource.spelling import nearest
@@ -99,6 +100,8 @@ def parse(
     sparks_own = {key.lower(): str(text) for key, text in written.items() if key.lower() in SPARKS_OWN}
     options = Options(values, frozenset(given), sparks_own)
     _check(options, role, of_cluster)
+    for text in _in_clear(options):
+        warn(text)
     if not of_cluster:
         for text in without_effect(options, role).values():
             warn(text)
@@ -199,6 +202,20 @@ def _check(options: Options, role: Role, of_cluster: bool) -> None:
         _check_sink(options)
     else:
         _check_source(options)
+
+
+def _in_clear(options: Options) -> Iterator[str]:
+    """A warning where a password, or a token, goes to another machine without encryption."""
+    security = security_of(options)
+    if security.sasl is None or security.encrypts:
+        return
+    what = {"PLAIN": "password", "OAUTHBEARER": "token"}.get(security.sasl.mechanism)
+    others = [host for host, _ in options["kafka.bootstrap.servers"] if not is_this_machine(host)]
+    if what is not None and others:
+        yield (
+            f"option 'kafka.security.protocol'={security.protocol}: the {what} goes to {others[0]} unencrypted. Use "
+            "SASL_SSL"
+        )
 
 
 def without_effect(options: Options, role: Role) -> dict[str, str]:

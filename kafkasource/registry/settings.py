@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -13,7 +12,7 @@ from kafkasource.errors import OptionError
 from kafkasource.options.registry import ALIASES, BY_NAME, PREFIX, REFUSED, registry_options
 from kafkasource.secrets import References, Secret, has_reference
 from kafkasource.security.endpoint import HttpLimits
-from kafkasource.security.exchange import Address, address_of
+from kafkasource.security.exchange import Address, address_of, is_this_machine
 from kafkasource.security.security_option import checked_path
 from kafkasource.security.tls.config import TlsConfig
 from kafkasource.security.tls.options import BY_NAME as TLS_BY_NAME
@@ -119,7 +118,7 @@ class RegistryOptions:
         """Where credentials would go unencrypted, to another machine."""
         if not any(name.startswith(("basic.", "bearer.")) for name, _ in self.given):
             return ()
-        return tuple(each for each in self.addresses if not each.encrypts and not _is_here(each.host))
+        return tuple(each for each in self.addresses if not each.encrypts and not is_this_machine(each.host))
 
     def resolve(self) -> RegistrySettings:
         """With what references stand for now. Reads the files of references, no others. Raises OptionError."""
@@ -138,13 +137,6 @@ class RegistryOptions:
         if not at_least <= number < 1 << 31:
             raise OptionError(f"option '{PREFIX}{name}': expected a whole number of at least {at_least}")
         return number
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 _LEAST = {

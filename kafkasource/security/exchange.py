@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import http.client
 import io
+import ipaddress
 import re
 import socket
 import ssl
@@ -67,6 +68,14 @@ def address_of(url: str) -> Address | None:
     if not target.isascii():
         return None
     return Address(parts.scheme, host, port or (443 if parts.scheme == "https" else 80), target)
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a name or an address is of the loopback interface. No name is looked up."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def shown_url(url: str) -> str:

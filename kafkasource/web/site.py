@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from kafkasource.security.exchange import is_this_machine
 from kafkasource.web.access import Access, Kind
 from kafkasource.web.certificate import ServerCertificate
 from kafkasource.web.handler import Answer, Handler, Request
@@ -41,7 +41,7 @@ class Site:
         Raises OSError where the port is taken, OptionError for files or a token that cannot be used.
         """
         names = [*allowed_hosts, *(kind.variable("HOSTS") or "").split(",")]
-        if not _is_loopback(host):
+        if not is_this_machine(host):
             names.append(socket.gethostname())
         if host not in _ALL_ADDRESSES:
             names.append(host)
@@ -74,10 +74,3 @@ class Site:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -71,3 +71,12 @@ def test_the_registered_class_takes_along_that_the_server_hides_secrets(caplog):
         assert registered.name() == "pykafka"
         registered(SECRET | {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN"}).schema()
         assert len(warnings(caplog)) == warned, expression
+
+
+@pytest.mark.parametrize(
+    ("mode", "warns"), [("extended", True), ("CODEGEN", True), ("formatted", False), (None, False)]
+)
+def test_an_explain_mode_with_which_spark_shows_options_is_warned_of_once(mode, warns, caplog):
+    for _ in range(2):
+        connect.warn_of_explain_mode(mode)
+    assert len(caplog.records) == int(warns)

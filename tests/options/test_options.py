@@ -355,6 +355,29 @@ def test_an_option_that_is_refused_is_a_warning_at_the_value_that_it_has_in_java
         options.parse({**SERVERS, name: other}, "source")
 
 
+@pytest.mark.parametrize(
+    ("servers", "protocol", "mechanism", "warns"),
+    [
+        ("kafka:9092", "SASL_PLAINTEXT", "PLAIN", "the password goes to kafka unencrypted"),
+        ("localhost:9092,10.0.0.5:9092", "SASL_PLAINTEXT", "OAUTHBEARER", "the token goes to 10.0.0.5 unencrypted"),
+        ("127.evil.example:9092", "SASL_PLAINTEXT", "PLAIN", "the password goes to 127.evil.example unencrypted"),
+        ("127.0.0.1:9092,[::1]:9092,localhost:9092", "SASL_PLAINTEXT", "PLAIN", None),
+        ("kafka:9092", "SASL_SSL", "PLAIN", None),
+        ("kafka:9092", "SASL_PLAINTEXT", "SCRAM-SHA-512", None),  # no password is sent
+    ],
+)
+def test_a_password_or_a_token_that_goes_unencrypted_to_another_machine_is_warned_of(
+    servers, protocol, mechanism, warns, caplog
+):
+    given = {"sasl.oauthbearer.token.endpoint.url": "file:/t"}
+    if mechanism != "OAUTHBEARER":
+        given = {"sasl.username": "alice", "sasl.password": "geheim"}
+    given |= {"bootstrap.servers": servers, "security.protocol": protocol, "sasl.mechanism": mechanism}
+    options.parse({"subscribe": "t", **{f"kafka.{name}": text for name, text in given.items()}}, "source")
+    assert [warns in record.getMessage() for record in caplog.records] == ([True] if warns else [])
+    assert "geheim" not in caplog.text
+
+
 # What the validators of kafka-clients 3.9.2 and 4.3.1 said to each of these levels.
 LEVELS = (-131073, -131072, -2, -1, 0, 1, 9, 10, 17, 18, 22, 23)
 JAVA_TAKES = {"gzip": (-1, 1, 9), "lz4": (1, 9, 10, 17), "zstd": (-131072, -2, -1, 0, 1, 9, 10, 17, 18, 22)}
