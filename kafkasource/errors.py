@@ -20,6 +20,7 @@ class KafkaSourceError(Exception):
 
     retriable: bool = False  # whether the same request may succeed later
     refresh_metadata: bool = False  # whether the client must ask for the leaders again before it retries
+    says_all: bool = True  # whether the text is enough for a user; False: the traceback may show a bug of ours
 
 
 class OptionError(KafkaSourceError, ValueError):
@@ -28,6 +29,8 @@ class OptionError(KafkaSourceError, ValueError):
 
 class ProtocolError(KafkaSourceError):
     """Bytes break Kafka's protocol. The connection that they came from is no longer usable."""
+
+    says_all = False
 
 
 class AnswerTooLarge(ProtocolError):

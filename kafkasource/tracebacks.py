@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pickle import PickleError
 from typing import Any, TypeVar
 
-from kafkasource.errors import KafkaSourceError, ProtocolError
+from kafkasource.errors import KafkaSourceError
 from kafkasource.process import is_of_spark
 
 T = TypeVar("T")
@@ -84,9 +84,8 @@ def _generator_without_traceback(method: Callable[..., Iterator[Any]]) -> Callab
 
 
 def _hide_traceback_of(error: KafkaSourceError) -> None:
-    # Bytes that break the protocol may be a bug of ours, and what a user's function raised is the user's to mend: where
-    # it was raised matters.
-    explained = not isinstance(error, ProtocolError) and isinstance(error.__cause__, KafkaSourceError | None)
+    # What a user's function raised is the user's to fix: where it was raised matters.
+    explained = error.says_all and isinstance(error.__cause__, KafkaSourceError | None)
     if is_of_spark() and explained:
         log.debug("%s", error, exc_info=True)
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # pyspark's own; the process ends with this error

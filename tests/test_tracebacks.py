@@ -11,6 +11,7 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.util import handle_worker_exception
 
 from kafkasource.errors import OptionError, ProtocolError
+from kafkasource.records.compression import ZSTD, Arena, RecordBatchTooLarge, compress, decompress_section
 from kafkasource.sink.partitioner import PartitionerFailed
 from kafkasource.sink.writer import BatchWriter, StreamWriter
 from kafkasource.source.spark.input_partition import PartitionReader
@@ -49,6 +50,15 @@ def told(monkeypatch):
 
 def test_spark_is_told_an_error_for_the_user_in_one_line(told):
     assert told(OptionError("say a topic"), "pyspark.daemon") == "kafkasource.errors.OptionError: say a topic\n"
+
+
+def test_so_is_a_batch_that_is_too_large_and_its_text_names_the_option(told):
+    section = compress(ZSTD, memoryview(bytes(100_000)))
+    with pytest.raises(RecordBatchTooLarge) as raised:
+        decompress_section(Arena(), ZSTD, section, 1024, "t-0 at offset 7")
+    (line,) = told(raised.value, "pyspark.daemon", "read").splitlines()
+    assert line.startswith("kafkasource.records.compression.RecordBatchTooLarge: t-0 at offset 7: ")
+    assert "raise 'kafka.max.decompressed.batch.bytes'" in line
 
 
 def test_so_is_an_error_in_the_midst_of_a_tasks_rows(told):

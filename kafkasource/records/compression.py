@@ -51,6 +51,8 @@ PIECE_BYTES = 4 << 20
 class RecordBatchTooLarge(ProtocolError):
     """A record batch is larger than allowed once decompressed."""
 
+    says_all = True
+
 
 def compress(codec: int, data: memoryview, level: int | None = None) -> bytes:
     """`data` in the codec's form for a record batch v2. `level` is the codec's own; None: its default."""
@@ -384,7 +386,8 @@ def decompress_section(
         return arena.decompress(codec, compressed, max(limit, 0))
     except RecordBatchTooLarge:
         raise RecordBatchTooLarge(
-            f"{where}: {compressed.size} compressed bytes hold more than the {limit} bytes allowed for them"
+            f"{where}: {compressed.size} compressed bytes hold more than the {limit} bytes allowed for them. If you "
+            "trust who wrote them, raise 'kafka.max.decompressed.batch.bytes'"
         ) from None
     except UnsupportedRecordFormat as e:
         raise UnsupportedRecordFormat(f"{where}: {e}") from e
