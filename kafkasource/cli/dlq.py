@@ -142,7 +142,7 @@ def _show_replayed(replay: Replay, arguments: argparse.Namespace) -> None:
     if replay.rows:
         print(
             f"{many(replay.rows, 'row')} cannot be sent: a writer's schema did not take them, so there is no record of"
-            " them. Read them with valueFormat=json, mend them, and write them again"
+            " them. Read them with valueFormat=json, correct them, and write them again"
         )
 
 

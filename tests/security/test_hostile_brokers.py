@@ -255,7 +255,7 @@ IMPOSTORS = {
     "another authority": (authority("Mallory").issue("kafka", **HERE), "Mallory"),
     "nobody's": (self_signed("kafka", ("localhost",)), "self-signed"),
     "another host": (ROOT.issue("kafka", ("other.example",), ("10.9.9.9",)), "127.0.0.1"),
-    "expired": (ROOT.issue("kafka", **HERE, not_before=NOW - 9 * DAY, not_after=NOW - DAY), "has run out"),
+    "expired": (ROOT.issue("kafka", **HERE, not_before=NOW - 9 * DAY, not_after=NOW - DAY), "has expired"),
     "of the future": (ROOT.issue("kafka", **HERE, not_before=NOW + DAY), "not valid"),
 }
 

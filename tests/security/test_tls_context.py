@@ -176,7 +176,7 @@ def test_a_key_of_another_certificate_is_an_error(root):
         context(keystore_key=root.issue("a").key_pem(), keystore_certificate_chain=root.issue("b").pem).setup()
 
 
-# Certificates that run out.
+# Certificates that expire.
 
 
 def test_a_certificate_that_runs_out_within_14_days_is_a_warning_with_name_and_date_once(root, caplog):

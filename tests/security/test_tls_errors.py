@@ -60,7 +60,7 @@ def test_a_certificate_with_its_address_as_a_name_says_that_it_must_be_an_addres
 
 def test_an_expired_certificate_gives_its_dates_and_this_machine_s_clock(root):
     broker = root.issue("b", ("broker.test",), not_before=NOW - 9 * DAY, not_after=NOW - DAY)
-    assert_says(refusal(broker, root), "has run out", day(NOW - 9 * DAY), day(NOW - DAY), "clock says", "CN=b")
+    assert_says(refusal(broker, root), "has expired", day(NOW - 9 * DAY), day(NOW - DAY), "clock says", "CN=b")
 
 
 def test_a_certificate_of_the_future_gives_its_dates_and_this_machine_s_clock(root):
@@ -71,7 +71,7 @@ def test_a_certificate_of_the_future_gives_its_dates_and_this_machine_s_clock(ro
 def test_an_expired_authority_is_named_and_not_the_broker(root):
     middle = root.issue("Middle", ca=True, not_before=NOW - 9 * DAY, not_after=NOW - DAY)
     text = refusal(middle.issue("b", ("broker.test",)), root)
-    assert_says(text, "an authority of the broker's has run out", "CN=Middle")
+    assert_says(text, "an authority of the broker's has expired", "CN=Middle")
     assert "CN=b'" not in text
 
 
@@ -112,7 +112,7 @@ def test_a_revoked_certificate_and_a_missing_or_old_list_are_told_apart(root, br
     for text, says in (
         (root.revocation_list(broker), "is revoked"),
         (authority("Other").revocation_list(), "list of 'CN=Test Root' is missing"),
-        (root.revocation_list(**old), "list of 'CN=Test Root' has run out"),
+        (root.revocation_list(**old), "list of 'CN=Test Root' has expired"),
     ):
         path.write_text(text)
         assert_says(refusal(broker, root, **{"ssl.crl.location": str(path)}), says, "ssl.crl.location", "CN=broker-1")

@@ -87,7 +87,7 @@ def of_certificate(what: str, where: str, certificate: Certificate) -> Finding:
     left = certificate.remaining(datetime.now(timezone.utc))
     text = f"{where}{described(certificate)}"
     if left < timedelta(0):
-        return Finding(FAILED, what, f"{text}; it has run out", "renew the certificate")
+        return Finding(FAILED, what, f"{text}; it has expired", "renew the certificate")
     text += f"; {many(left.days, 'day')} left"
     if left < WARN_BEFORE:
         return Finding(WARNING, what, text, "renew the certificate")

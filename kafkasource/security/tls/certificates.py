@@ -68,7 +68,7 @@ class Certificate:
         return ", ".join(found[:_MOST_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
     def remaining(self, now: datetime) -> timedelta:
-        """The time until the certificate runs out; negative once it has."""
+        """The time until the certificate expires; negative once it has expired."""
         return self.not_after - now
 
 

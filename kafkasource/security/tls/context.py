@@ -235,14 +235,14 @@ def _file_of_text(text: str) -> Iterator[str]:
         os.unlink(path)
 
 
-# Certificates that run out.
+# Certificates that expire.
 
 
 _warned: PerProcess[set[tuple[str, datetime]]] = PerProcess(set)
 
 
 def warn_of_expiry(certificates: tuple[bytes, ...], whose: str, now: datetime) -> None:
-    """Warn of each certificate (DER) that runs out within 14 days, or has; once in a process.
+    """Warn of each certificate (DER) that expires within 14 days, or has expired; once in a process.
 
     `whose` begins the warning. Certificates that nobody can read are left to OpenSSL.
     """
@@ -258,6 +258,6 @@ def warn_of_expiry(certificates: tuple[bytes, ...], whose: str, now: datetime) -
         _warned.get().add(key)
         when = f"{certificate.not_after:%Y-%m-%d %H:%M} UTC"
         if left > timedelta(0):
-            log.warning("%s %r runs out in %d days, on %s", whose, certificate.subject, left.days, when)
+            log.warning("%s %r expires in %d days, on %s", whose, certificate.subject, left.days, when)
         else:
-            log.warning("%s %r has run out on %s", whose, certificate.subject, when)
+            log.warning("%s %r expired on %s", whose, certificate.subject, when)

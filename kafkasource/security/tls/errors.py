@@ -180,7 +180,7 @@ def _verification(error: ssl.SSLCertVerificationError, attempt: Attempt) -> str:
     if code == _REVOKED:
         return f"the broker's certificate is revoked ({shown('ssl.crl.location')} lists it): {described(chain[0])}"
     if code in (_NO_REVOCATION_LIST, _OLD_REVOCATION_LIST):
-        wrong = "has run out" if code == _OLD_REVOCATION_LIST else "is missing"
+        wrong = "has expired" if code == _OLD_REVOCATION_LIST else "is missing"
         return (
             f"the broker's certificate cannot be checked: the revocation list of {chain[0].issuer!r} {wrong} in"
             f" {shown('ssl.crl.location')}: {described(chain[0])}"
@@ -215,7 +215,7 @@ def _out_of_date(code: int, attempt: Attempt) -> str:
         whose = "the broker's certificate"
     else:
         whose = "the certificate of an authority of the broker's"
-    state = "is not valid yet" if future else "has run out"
+    state = "is not valid yet" if future else "has expired"
     also = "" if wrong else f", or an authority's in {_TRUSTSTORE} has"
     return (
         f"{whose} {state}{also}: {described(certificate)}. This machine's clock says {attempt.now:%Y-%m-%d %H:%M} UTC."

@@ -165,7 +165,7 @@ class TlsStream:
         return tuple(each.public_bytes(_DER) for each in sent or ())
 
     def warn_of_expiry(self) -> None:
-        """Warn of the broker's certificates that run out within 14 days; of each once in a process."""
+        """Warn of the broker's certificates that expire within 14 days; of each once in a process."""
         warn_of_expiry(self.chain(), f"{self._host} presents a certificate that must be renewed:", self._setup.now())
 
     def _explained(self, error: ssl.SSLError) -> Exception:

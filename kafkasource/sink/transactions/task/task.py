@@ -74,7 +74,7 @@ class Task:
         if guarantee.atomic and context.attemptNumber() > 0:
             raise CannotWriteOnce(
                 "with 'atomicBatch' a task cannot be run again: what its first attempt wrote is part of the one "
-                "transaction. The batch starts anew with the query"
+                "transaction. The batch starts again with the query"
             )
         if begun.write_id is not None:
             return cls(begun.write_id, 0, context.partitionId())
@@ -252,7 +252,7 @@ class ExactlyOnceTask:
             raise CannotWriteOnce(
                 f"with 'atomicBatch' a task cannot be run again, and another attempt of task {self.task.slot} has "
                 f"begun to write (transaction {name!r}): Spark ran its stage again, most likely because shuffle files "
-                "were lost. The batch starts anew with the query"
+                "were lost. The batch starts again with the query"
             )
         cluster.transactions.add_offsets(name, mine, ids.marker_group)
         return mine
