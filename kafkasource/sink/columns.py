@@ -164,7 +164,7 @@ class SinkSchema:
             if name not in typed and found not in accepted_by_name[name]:
                 raise InvalidSchema(
                     f"{name} attribute unsupported type {found}. {name} must be a(n) "
-                    f"{' or '.join(accepted_by_name[name])}"
+                    f"{' or '.join(accepted_by_name[name])}{_other_types(name, found)}"
                 )
         return cls(topic, positions, dead_letter_topic)
 
@@ -357,6 +357,15 @@ def _accepted(types: dict[str, str], *, offsets: bool, dead: bool) -> dict[str, 
     bad = dead or types.get(BAD_RECORD_COLUMN) == dead_letters.BAD_RECORD
     place = offsets or dead or (bad and types.get("offset") in _OFFSET["offset"])
     return _ACCEPTED | (_OFFSET if place else {}) | (_BAD_RECORD if bad else {})
+
+
+def _other_types(name: str, found: str) -> str:
+    """Say how a key or a value of another type can be written."""
+    if name not in ("key", "value"):
+        return ""
+    if found.startswith(("struct<", "array<", "map<")):
+        return f". Write to_json({name}) AS {name}, or set {name}Format=json"
+    return f". Write CAST({name} AS STRING) AS {name}, or set {name}Format=json"
 
 
 def check_dead_letters(types: Container[str]) -> None:

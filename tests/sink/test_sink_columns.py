@@ -41,6 +41,7 @@ def rows_of(columns, ddl, topic="t"):
         ("value string", None, "topic option required when no 'topic' attribute is present."),
         ("value int", "t", "value must be a(n) string or binary"),
         ("value string; key bigint", "t", "key must be a(n) string or binary"),
+        ("value int", "t", "Write CAST(value AS STRING) AS value, or set valueFormat=json"),
         ("value string; topic binary", None, "topic must be a(n) string"),
         ("value string; partition bigint", "t", "partition must be a(n) int"),
         ("value string; headers string", "t", "headers must be a(n) array<struct<key:string,value:binary>>"),
@@ -48,10 +49,15 @@ def rows_of(columns, ddl, topic="t"):
         ("value string; timestamp bigint", "t", "timestamp must be a(n) timestamp"),
     ],
 )
-def test_a_wrong_schema_is_refused_in_the_words_of_the_jvm_connector(ddl, topic, text):
+def test_a_wrong_schema_is_refused_in_the_words_of_the_jvm_connector_and_the_next_step_in_ours(ddl, topic, text):
     with pytest.raises(InvalidSchema) as caught:
         SinkSchema.check(spark_schema(ddl), topic)
     assert text in str(caught.value)
+
+
+def test_a_struct_as_value_is_refused_with_the_ways_to_write_it():
+    with pytest.raises(InvalidSchema, match=r"Write to_json\(value\) AS value, or set valueFormat=json$"):
+        SinkSchema.check(StructType().add("value", StructType().add("a", "int")), "t")
 
 
 def test_other_columns_are_ignored_and_the_check_survives_pickling():

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from kafkasource.source.plan.offset_reader import OffsetReader
 
 _WORDS = {"earliest": EARLIEST, "latest": LATEST}
+_OTHER_WORDS = {  # of kcat, of Kafka's and of librdkafka's clients
+    **dict.fromkeys(("beginning", "smallest", "start", "-2"), "earliest"),
+    **dict.fromkeys(("end", "largest", "newest", "-1"), "latest"),
+}
 _COMMITTED = {"committed": None, "committed:earliest": EARLIEST, "committed:latest": LATEST}
 _OFFSETS_EXAMPLE = 'Expected e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 _TIMES_EXAMPLE = 'Expected e.g. {"topicA": {"0": 123456789, "1": 123456789}, "topicB": {"0": 123456789}}'
@@ -247,9 +251,20 @@ def parse_offsets(option: str, text: str) -> AtOffsets:
         return AtOffsets(option, everywhere=word)
     try:
         topics, partitions = _from_json(text, least=EARLIEST)
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        raise OptionError(f"option {option!r}: {_OFFSETS_EXAMPLE} or earliest or latest, got {text}") from None
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise OptionError(
+            f"option {option!r}: {_OFFSETS_EXAMPLE} or earliest or latest, got {text}{_hint(text, error)}"
+        ) from None
     return AtOffsets(option, topics=topics, partitions=partitions)
+
+
+def _hint(text: str, error: Exception) -> str:
+    """Say what is meant by a word of other clients, or where the JSON is broken."""
+    meant = _OTHER_WORDS.get(text.lower())
+    if meant is not None:
+        return f". Did you mean {meant}?"
+    is_json = isinstance(error, json.JSONDecodeError) and text.startswith("{")
+    return f". It is not JSON at character {error.pos + 1}: {error.msg}" if is_json else ""  # type: ignore[attr-defined]
 
 
 def _from_json(text: str, *, least: int) -> tuple[dict[str, int], dict[TopicPartition, int]]:

@@ -93,7 +93,23 @@ def test_malformed_offsets_name_option_value_and_an_example(text):
         parse(text)
     assert "'startingOffsets'" in str(caught.value)
     assert 'Expected e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}' in str(caught.value)
-    assert str(caught.value).endswith(f"got {text}")
+    assert f"got {text}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("beginning", "Did you mean earliest?"),
+        ("End", "Did you mean latest?"),
+        ('{"t":{"0":1}', "It is not JSON at character 13: Expecting ',' delimiter"),
+        ("{'t':{'0':1}}", "It is not JSON at character 2: Expecting property name enclosed in double quotes"),
+        ("soon", "got soon"),
+    ],
+)
+def test_a_word_of_other_clients_and_broken_json_get_a_hint(text, hint):
+    with pytest.raises(OptionError) as caught:
+        parse(text)
+    assert str(caught.value).endswith(hint)
 
 
 @pytest.mark.parametrize("text", ["soon", "5", '{"t":5}', '{"t":{"0":-3}}', '{"t":"latest"}', '{"t":{"0":1.5}}', "{}"])
