@@ -57,7 +57,7 @@ def test_a_wrong_schema_is_refused_in_the_words_of_the_jvm_connector_and_the_nex
 
 def test_a_struct_as_value_is_refused_with_the_ways_to_write_it():
     with pytest.raises(InvalidSchema, match=r"Write to_json\(value\) AS value, or set valueFormat=json$"):
-        SinkSchema.check(StructType().add("value", StructType().add("a", "int")), "t")
+        SinkSchema.check(StructType().add("value", StructType().add("a", "integer")), "t")
 
 
 def test_other_columns_are_ignored_and_the_check_survives_pickling():
