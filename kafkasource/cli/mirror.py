@@ -185,7 +185,7 @@ def _show(plan: Plan, routes: list[Route]) -> None:
             flow.target,
             ", ".join(flow.topics) + (f" but {', '.join(flow.exclude)}" if flow.exclude else ""),
             flow.template,
-            "by header" if plan.stop(flow).by_header else "by name" if plan.stop(flow).clusters else "-",
+            "by header" if plan.unless_from(flow) else "by name" if plan.stop(flow).clusters else "-",
         )
         for route in routes
         for flow in route.flows

@@ -28,6 +28,21 @@ def test_a_check_tells_each_flow_and_how_cycles_end(capsys):
     assert lines[-1] == "2 queries, checkpoints below /checkpoints/mirror"
 
 
+@pytest.mark.parametrize(
+    ("topic", "recognized"), [("${topic}", "by header"), ("${source}.${topic}", "-"), ("copied-${topic}", "by header")]
+)
+def test_a_check_says_how_a_flow_one_way_recognizes_the_records_that_it_leaves_out(tmp_path, capsys, topic, recognized):
+    """docs/mirror.md: a flow that keeps names leaves out records that have been at its target, also one way."""
+    file = tmp_path / "mirror.toml"
+    file.write_text(
+        'checkpoint = "/here"\nclusters.A."kafka.bootstrap.servers" = "a:1"\nclusters.B."kafka.bootstrap.servers" = "b:1"'
+        f'\n[[flows]]\nfrom = "A"\nto = "B"\ntopics = "orders"\ntopic = "{topic}"\n'
+    )
+    assert main(["mirror", str(file), "--check"]) == 0
+    flow = capsys.readouterr().out.splitlines()[1]
+    assert flow.partition("${topic}")[2].strip() == recognized
+
+
 def test_a_check_in_json_is_what_spark_is_given(capsys):
     assert main(["mirror", str(EXAMPLE), "--check", "--json"]) == 0
     east, west = json.loads(capsys.readouterr().out)
