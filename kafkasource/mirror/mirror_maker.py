@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from kafkasource import options, properties
 from kafkasource.errors import OptionError
+from kafkasource.mirror import mirror_maker_keys
 from kafkasource.mirror.flow import LOCAL_SETTINGS, Flow
 from kafkasource.mirror.plan import Plan
 
@@ -45,27 +46,6 @@ _OF_FLOW = (
     "refresh.topics.enabled",
     "refresh.topics.interval.seconds",
     "sync.topic.configs.interval.seconds",
-)
-# Keys without a counterpart, or with another way: pattern of the key (without flow or cluster), and why.
-_OTHERWISE = (
-    (
-        r"groups(\.exclude|\.blacklist)?|sync\.group\.offsets.*|emit\.checkpoints.*|checkpoints\..*|"
-        r"refresh\.groups.*|emit\.offset-syncs\.enabled",
-        "group offsets are not carried along: `pykafka offsets translate` does it when you move a group",
-    ),
-    (r"sync\.topic\.acls.*", "ACLs are not carried along"),
-    (
-        r"config\.providers(\.\w+\.class)?",
-        "the references ${env:NAME}, ${file:/path:key} and ${dir:/folder:file} need no provider; there are no others",
-    ),
-    (r"(emit\.)?heartbeats.*", "there are no heartbeats: Spark's progress tells whether the mirror runs"),
-    (r"offset-syncs\..*|offset\.lag\.max", "the offset map is in a topic of its own, written after each micro-batch"),
-    (
-        r"tasks\.max|connector\..*|.*\.class|(key|value|header)\.converter.*|offset\.(storage|flush)\..*|"
-        r"(config|status)\.storage\..*|group\.id|dedicated\..*|listeners.*|rest\..*|plugin\..*|"
-        r"admin\.timeout\.ms|consumer\.poll\.timeout\.ms|transforms.*|predicates.*",
-        "it is for Kafka Connect; here Spark shares the work out",
-    ),
 )
 
 
@@ -218,21 +198,12 @@ class _Reading:
         return self._given.get(key)
 
     def _say_what_is_left(self, names: list[str]) -> None:
-        for key in self._given:
-            if key in self._taken:
+        for key, value in self._given.items():
+            if key in self._taken or re.sub(r"^[\w-]+->[\w-]+\.", "", key) in _OF_FLOW:  # of a flow that is not enabled
                 continue
-            bare = key
-            for name in names:
-                bare = re.sub(rf"^{re.escape(name)}(?:->[\w-]+)?\.", "", bare)
-            bare = re.sub(r"^(?:consumer|producer|admin|source|target|worker)\.", "", bare)
-            if bare in _OF_FLOW:
-                continue  # of a flow that is not enabled
-            if bare.endswith(".enabled") and self._given[key].strip().lower() == "false":
-                continue  # switched off: it is
-            why = next((why for pattern, why in _OTHERWISE if re.fullmatch(pattern, bare)), None)
-            refused = options.refused(f"kafka.{bare}")
-            instead = refused.instead if refused is not None else "unknown, and ignored"
-            self._warnings.append(f"{key}: {why or instead}")
+            why = mirror_maker_keys.reason(key, value, names)
+            if why is not None:
+                self._warnings.append(f"{key}: {why}")
 
 
 def _list(text: str) -> list[str]:

@@ -35,8 +35,10 @@ def test_a_check_says_how_a_flow_one_way_recognizes_the_records_that_it_leaves_o
     """docs/mirror.md: a flow that keeps names leaves out records that have been at its target, also one way."""
     file = tmp_path / "mirror.toml"
     file.write_text(
-        'checkpoint = "/here"\nclusters.A."kafka.bootstrap.servers" = "a:1"\nclusters.B."kafka.bootstrap.servers" = "b:1"'
-        f'\n[[flows]]\nfrom = "A"\nto = "B"\ntopics = "orders"\ntopic = "{topic}"\n'
+        'checkpoint = "/here"\n'
+        'clusters.A."kafka.bootstrap.servers" = "a:1"\n'
+        'clusters.B."kafka.bootstrap.servers" = "b:1"\n'
+        f'[[flows]]\nfrom = "A"\nto = "B"\ntopics = "orders"\ntopic = "{topic}"\n'
     )
     assert main(["mirror", str(file), "--check"]) == 0
     flow = capsys.readouterr().out.splitlines()[1]

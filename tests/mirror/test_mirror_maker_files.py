@@ -30,6 +30,38 @@ B->C.sync.topic.configs.enabled = false
 refresh.topics.interval.seconds = 10
 """
 
+CLIENT_KEYS = {
+    "consumer": """
+        bootstrap.servers client.dns.lookup group.id group.instance.id session.timeout.ms heartbeat.interval.ms
+        partition.assignment.strategy metadata.max.age.ms enable.auto.commit auto.commit.interval.ms client.id
+        client.rack max.partition.fetch.bytes send.buffer.bytes receive.buffer.bytes fetch.min.bytes fetch.max.bytes
+        fetch.max.wait.ms reconnect.backoff.ms reconnect.backoff.max.ms retry.backoff.ms retry.backoff.max.ms
+        auto.offset.reset check.crcs metrics.sample.window.ms metrics.num.samples metrics.recording.level
+        metric.reporters enable.metrics.push key.deserializer value.deserializer request.timeout.ms
+        default.api.timeout.ms socket.connection.setup.timeout.ms socket.connection.setup.timeout.max.ms
+        connections.max.idle.ms interceptor.classes max.poll.records max.poll.interval.ms exclude.internal.topics
+        isolation.level allow.auto.create.topics group.protocol group.remote.assignor metadata.recovery.strategy
+        metadata.recovery.rebootstrap.trigger.ms security.providers security.protocol config.providers
+        sasl.mechanism ssl.truststore.location sasl.client.callback.handler.class ssl.engine.factory.class
+        sasl.login.class""",
+    "producer": """
+        bootstrap.servers client.dns.lookup metadata.recovery.strategy enable.metrics.push retry.backoff.ms
+        retry.backoff.max.ms socket.connection.setup.timeout.ms connections.max.idle.ms metric.reporters
+        metrics.recording.level security.providers batch.size linger.ms request.timeout.ms delivery.timeout.ms
+        client.id send.buffer.bytes receive.buffer.bytes max.request.size reconnect.backoff.ms max.block.ms
+        buffer.memory compression.type metadata.max.age.ms metadata.max.idle.ms metrics.num.samples key.serializer
+        value.serializer interceptor.classes partitioner.class partitioner.ignore.keys
+        partitioner.adaptive.partitioning.enable transaction.timeout.ms transactional.id retries
+        max.in.flight.requests.per.connection""",
+    "admin": """
+        bootstrap.servers bootstrap.controllers client.dns.lookup reconnect.backoff.ms reconnect.backoff.max.ms
+        retry.backoff.ms retry.backoff.max.ms enable.metrics.push socket.connection.setup.timeout.ms
+        socket.connection.setup.timeout.max.ms connections.max.idle.ms receive.buffer.bytes send.buffer.bytes
+        metadata.max.age.ms client.id request.timeout.ms default.api.timeout.ms retries metrics.num.samples
+        metric.reporters metrics.recording.level metrics.sample.window.ms security.protocol security.providers
+        metadata.recovery.strategy auto.include.jmx.reporter ssl.keystore.location""",
+}
+
 
 def parsed(text=FILE):
     return mirror_maker.parse(text, "mm2.properties")
@@ -116,7 +148,23 @@ def test_topics_are_made_also_where_no_new_ones_are_looked_for_and_a_warning_say
         ("emit.heartbeats.enabled = true", "heartbeats"),
         ("tasks.max = 8", "here Spark shares the work out"),
         ("offset-syncs.topic.replication.factor = 1", "offset map"),
-        ("A.consumer.key.deserializer = x", "binary"),
+        ("A.consumer.key.deserializer = x", "records are copied as bytes"),
+        ("consumer.auto.offset.reset = latest", "startingOffsets in a TOML file"),
+        ("consumer.poll.timeout.ms = 5000", "use consumer.fetch.max.wait.ms"),
+        ("admin.timeout.ms = 60000", "use admin.default.api.timeout.ms"),
+        ("A.admin.retries = 3", "until default.api.timeout.ms is over"),
+        ("A.consumer.session.timeout.ms = 10000", "no members of a consumer group"),
+        ("A.consumer.max.poll.records = 500", "consumer.fetch.max.bytes"),
+        ("consumer.ssl.engine.factory.class = x", "OpenSSL"),
+        ("consumer.interceptor.classes = x", "which only MirrorMaker can run"),
+        ("topic.filter.class = x", "which only MirrorMaker can run"),
+        ("partitioner.class = x", "a record keeps its partition"),
+        ("A.producer.transactional.id = x", "exactly.once.source.support"),
+        ("A->B.consumer.fetch.min.bytes = 1", "write A.consumer.fetch.min.bytes"),
+        ("A->B.producer.linger.ms = 1", "write B.producer.linger.ms"),
+        ("source.consumer.fetch.min.bytes = 1", "write consumer.fetch.min.bytes"),
+        ("fetch.min.bytes = 1", "write consumer.fetch.min.bytes"),
+        ("A.consumer.acks = 1", "acks is no option of a consumer"),
         ("refresh.topics.interval.seconds = 600", "every 30 s"),
     ],
 )
@@ -127,8 +175,25 @@ def test_what_is_not_done_is_named_in_a_warning(line, text):
     assert warning.startswith(line.split(" ")[0])
 
 
-@pytest.mark.parametrize("line", ["emit.heartbeats.enabled = false", "sync.topic.acls.enabled = false", "! a comment"])
-def test_what_is_switched_off_needs_no_warning(line):
+@pytest.mark.parametrize("client", ["consumer", "producer", "admin"])
+def test_no_key_of_a_client_of_kafkas_is_called_unknown(client):
+    """The keys that Kafka 4.1's ConsumerConfig, ProducerConfig and AdminClientConfig document."""
+    for key in CLIENT_KEYS[client].split():
+        found = [warning for warning in parsed(f"{FILE}A.{client}.{key} = 1\n").warnings if "unknown" in warning]
+        assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "emit.heartbeats.enabled = false",
+        "sync.topic.acls.enabled = false",
+        "consumer.auto.offset.reset = earliest",
+        "A.consumer.enable.auto.commit = false",
+        "! a comment",
+    ],
+)
+def test_what_is_switched_off_or_so_in_any_case_needs_no_warning(line):
     assert parsed(FILE + line + "\n").warnings == ()
 
 
