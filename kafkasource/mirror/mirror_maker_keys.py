@@ -90,7 +90,7 @@ def reason(key: str, value: str, clusters: Iterable[str]) -> str | None:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a key stands: `A->B.source.consumer.fetch.min.bytes`."""
+    """The place of a key: `A->B.source.consumer.fetch.min.bytes`."""
 
     name: str  # of the key alone
     client: str = ""  # consumer, producer or admin
@@ -107,14 +107,14 @@ class _Place:
                 cluster, flow = name, (name, match[1]) if match[1] else None
                 key = key[match.end() :]
                 break
-        match = re.fullmatch(r"(?:(source|target|worker)\.)?(?:(consumer|producer|admin)\.)?(.*)", key)
+        match = re.fullmatch(r"(?:(source|target|worker)\.)?(?:(consumer|producer|admin)\.)?(.*)", key, re.DOTALL)
         assert match is not None  # it matches any text
         return cls(match[3], match[2] or "", cluster, flow, match[1] or "")
 
     def instead(self) -> str:
-        """Where an option that there is has to stand."""
+        """Say where an option of ours has to stand."""
         if self.client and not (self.flow or self.side):
-            return f"{self.name} is no option of a {self.client}"
+            return f"{self.name} is not an option of a {self.client}"
         if self.flow is None and not self.side:
             return (
                 "clients share security.protocol, ssl.* and sasl.* only: write "
