@@ -6,7 +6,8 @@
 
 A reference may stand anywhere in a value. Nothing resolves it before `References.resolve`, which the process that
 connects calls: plans, pickles and logs hold the reference, not what it stands for. What it stands for is not searched
-for references again. Text in braces with another word before the colon is left alone, as Kafka does.
+for references again. Text in braces with another word before the colon is left alone, as Kafka does. Unlike Kafka, a
+second dollar before a reference makes it text: `$${env:NAME}` is the password `${env:NAME}`.
 
 Blanks around a whole value do not count, as in Java's clients: a file that ends with a newline is a password without.
 
@@ -28,7 +29,7 @@ from kafkasource.shipped_files import find_file
 ENVIRONMENT_ALLOWED = "KAFKASOURCE_SECRETS_ENV"  # a regular expression: the variables that references may name
 PATHS_ALLOWED = "KAFKASOURCE_SECRETS_PATHS"  # files and folders that references may name, separated by commas
 
-_REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+_REFERENCE = re.compile(r"(\$?)(\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\})")  # with the dollar that makes it text
 _MOST_BYTES = 1 << 20  # of a file that a reference names
 _JAVAS_BLANKS = "".join(map(chr, range(0x21)))  # what String.trim cuts; Python's strip has other characters
 
@@ -120,14 +121,19 @@ class References:
         return _REFERENCE.sub(lambda found: self._value(found, environment, files), text)
 
     def _value(self, found: re.Match[str], environment: Mapping[str, str], files: _Files) -> str:
-        provider, path, key = found.groups()
-        if provider == "env":
-            return self._variable(found[0], path, key, environment)
-        if provider == "file" and path:
-            return self._of_properties(found[0], path, key, environment, files)
-        if provider == "dir" and path:
-            return self._of_folder(found[0], path, key, environment, files)
-        return found[0]
+        escape, reference, provider, path, key = found.groups()
+        if not _is_reference(found):
+            return found[0]
+        if escape:
+            return reference
+        try:
+            if provider == "env":
+                return self._variable(reference, path, key, environment)
+            if provider == "file":
+                return self._of_properties(reference, path, key, environment, files)
+            return self._of_folder(reference, path, key, environment, files)
+        except OptionError as error:
+            raise OptionError(f"{error}. If this is not a reference but the value itself, write $${{ for ${{") from None
 
     def _variable(self, reference: str, path: str | None, name: str, environment: Mapping[str, str]) -> str:
         if path:
@@ -175,7 +181,12 @@ def trimmed(text: str) -> str:
 
 def has_reference(text: str) -> bool:
     """Whether something in the text would be resolved."""
-    return any(match[1] == "env" or (match[1] in ("file", "dir") and match[2]) for match in _REFERENCE.finditer(text))
+    return any(not match[1] and _is_reference(match) for match in _REFERENCE.finditer(text))
+
+
+def _is_reference(match: re.Match[str]) -> bool:
+    """Whether one of the providers is named, as Kafka wants it."""
+    return match[3] == "env" or (match[3] in ("file", "dir") and bool(match[4]))
 
 
 def _is_unicode(text: str) -> bool:

@@ -55,7 +55,7 @@ def test_references_mean_what_they_mean_to_kafka(folder):
         "${env:USER_B}",  # not searched again
         "a${env:USER_A}b${env:C}c",
         "${env:X.y}",
-        "$${env:USER_A}}",
+        "$ ${env:USER_A}}",
         "${{env:USER_A}",
         f"${{file:{creds}:user}}",
         f"'${{file:{creds}:password}}'",
@@ -206,6 +206,27 @@ def test_options_of_kafkas_providers_are_taken():
     for key, text in (("env.param.allowlist.pattern", "("), ("dir.param.allowed.paths", "relative")):
         with pytest.raises(OptionError):
             References.of({f"config.providers.{key}": text})
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("$${env:USER_A}", "${env:USER_A}"),
+        ("a$${file:/p:k}b${env:USER_A}$${dir:/p:k}", "a${file:/p:k}balice${dir:/p:k}"),
+        ("$$${env:USER_A}", "$${env:USER_A}"),
+        ("p$$w$${USER_A}$${vault:a:b}$", "p$$w$${USER_A}$${vault:a:b}$"),  # nothing that would be resolved
+    ],
+)
+def test_a_second_dollar_before_a_reference_makes_it_text(written, meant):
+    """docs/security.md, Secrets. A password may have any characters."""
+    assert References().resolve(written, ENVIRONMENT) == meant
+    assert has_reference(written) == ("alice" in meant)
+
+
+@pytest.mark.parametrize("text", ["a${env:b}c", "${file:/none:b}", "${dir:/none:b}", "${env:a:b}"])
+def test_the_error_of_a_password_that_looks_like_a_reference_says_how_to_write_it(text):
+    with pytest.raises(OptionError, match=r"kafka\.sasl\.password.*not a reference.*write \$\$\{"):
+        References().resolve_all({"sasl.password": text}, {})
 
 
 def test_a_reference_is_told_from_other_text():
