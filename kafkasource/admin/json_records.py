@@ -1,6 +1,7 @@
-"""Records that people write as JSON, as rows for the sink: what `pykafka read --json` prints is taken back.
+"""Records that people write as JSON, as rows for the sink: takes what `pykafka read --json` and `kcat -J` print.
 
-A text under `key` and `value` is UTF-8; bytes are base64 under `key_base64` and `value_base64`.
+A text under `key` and `value` is UTF-8; bytes are base64 under `key_base64` and `value_base64`. A line with a `payload`
+is kcat's. It has all bytes as they are, so it is not always UTF-8.
 """
 
 from __future__ import annotations
@@ -22,20 +23,55 @@ Row = dict[str, Any]  # by column
 _MOST_MS = ((1 << 63) - 1) // 1000  # in microseconds, the unit of the column, 64 bits
 
 
-def from_json(document: object) -> Row:
-    """A record as a row for the sink. Raises one of NO_RECORD."""
+def from_line(line: bytes) -> Row:
+    """A line of JSON as a row for the sink. Raises one of NO_RECORD."""
+    try:
+        return from_json(json.loads(line.decode()))
+    except UnicodeDecodeError:
+        document = json.loads(line.decode(errors="surrogateescape"))
+        if not _is_of_kcat(document):
+            raise
+    return from_json(document, errors="surrogateescape")
+
+
+def from_json(document: object, *, errors: str = "strict") -> Row:
+    """A record as a row for the sink. `errors`: how its texts become bytes. Raises one of NO_RECORD."""
     if not isinstance(document, dict):
-        raise ValueError("expected a JSON object with at least the key `value`")
+        raise ValueError("expected a JSON object with at least the key `value`, or `payload` as kcat -J prints it")
+    if _is_of_kcat(document):
+        document = _of_kcat(document)
     if not {"value", "value_base64"} & document.keys():
-        raise ValueError("it has no key `value`")
+        raise ValueError("it has no key `value`, nor `payload` as kcat -J prints it")
     return {
-        "key": _bytes(document, "key"),
-        "value": _bytes(document, "value"),
+        "key": _bytes(document, "key", errors),
+        "value": _bytes(document, "value", errors),
         "headers": [
-            {"key": _name(each["key"]), "value": _bytes(each, "value")} for each in _headers(document.get("headers"))
+            {"key": _name(each["key"]), "value": _bytes(each, "value", errors)}
+            for each in _headers(document.get("headers"))
         ],
         "partition": None if document.get("partition") is None else _partition(document["partition"]),
         "timestamp": _timestamp(document.get("timestamp")),
+    }
+
+
+def _is_of_kcat(document: object) -> bool:
+    return isinstance(document, dict) and "payload" in document
+
+
+def _of_kcat(document: Row) -> Row:
+    """What `kcat -J` prints, with our names."""
+    if {"value", "value_base64"} & document.keys():
+        raise ValueError("it has a `payload`, as kcat -J prints it, and a `value`: which one is it?")
+    for name in ("key_error", "payload_error"):  # then kcat prints null
+        if name in document:
+            raise ValueError(f"kcat could not decode the record ({document[name]}): run kcat without -s")
+    time = document.get("ts") if document.get("tstype") != "unknown" else None
+    return {
+        "key": document.get("key"),
+        "value": document["payload"],
+        "headers": document.get("headers"),
+        "partition": document.get("partition"),
+        "timestamp": time,
     }
 
 
@@ -69,7 +105,7 @@ def _partition(value: Any) -> int:
     return number
 
 
-def _bytes(document: Row, name: str) -> bytes | None:
+def _bytes(document: Row, name: str, errors: str) -> bytes | None:
     if f"{name}_base64" in document:
         try:
             return base64.b64decode(document[f"{name}_base64"], validate=True)
@@ -77,7 +113,7 @@ def _bytes(document: Row, name: str) -> bytes | None:
             raise ValueError(f"{name}_base64: {error}") from None
     value = document.get(name)
     if value is None or isinstance(value, str):
-        return None if value is None else value.encode()
+        return None if value is None else value.encode(errors=errors)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 

@@ -62,6 +62,7 @@ _OF_KCAT = {
     "-P": "leave it out",
     "-e": "leave it out, as the command ends at the current end unless it follows",
     "-q": "leave it out",
+    "-J": "it is --json for `read`; `write --format json` takes its lines",
 }
 
 _NAMES = {"topic", "topics", "group", "groups", "checkpoint", "to_checkpoint", "bootstrap_servers"}  # never empty

@@ -2,7 +2,8 @@
 
 As text, a line is a value; with --key-separator, the text before the separator is the key. As JSON, a line is an object
 as `pykafka read --format json` prints it: value (a text, or anything else, which is written as JSON), key, headers,
-partition, timestamp, and value_base64, key_base64 for bytes. Its topic and offset are ignored.
+partition, timestamp, and value_base64, key_base64 for bytes. Its topic and offset are ignored. Lines of `kcat -J` are
+taken, too: payload is the value, ts the timestamp; topic, offset and broker are ignored.
 
 With --value-format a value is JSON as `pykafka read --value-format` prints it, and is encoded by the topic's schema.
 """
@@ -17,7 +18,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kafkasource.admin.json_records import NO_RECORD, Row, as_batch, from_json
+from kafkasource.admin.json_records import NO_RECORD, Row, as_batch, from_line
 from kafkasource.admin.topics import check_partitions
 from kafkasource.cli.arguments import add_cluster, at_least, name_and_value, parsed_options, reach
 from kafkasource.cli.progress import progress
@@ -41,6 +42,7 @@ EXAMPLES = """examples:
   seq 1000 | pykafka write numbers --create partitions=6
   printf 'ada:1\\nbob:\\n' | pykafka write orders -K : --null ''      bob's value is null: a tombstone
   pykafka read orders --json | pykafka write copy --format json
+  kcat -b east:9092 -C -e -t orders -J | pykafka write copy --format json
   echo '{"id": 1, "item": "pen"}' | pykafka write orders --value-format avro --schema-registry http://localhost:8081"""
 
 _READ_BYTES = 1 << 20
@@ -276,7 +278,7 @@ def _json_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) ->
         if not line.strip():
             continue
         try:
-            row = from_json(json.loads(line))
+            row = from_line(line)
         except (*NO_RECORD, argparse.ArgumentTypeError) as error:
             return rows, _BadLine(f"line {number} is no record in JSON: {error}")
         if row["partition"] is not None:

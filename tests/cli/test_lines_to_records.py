@@ -93,11 +93,69 @@ def test_json_headers_may_be_an_object_and_times_a_number():
     assert row["partition"] == 1
 
 
+# As json.c of kcat 1.8 prints records with -J: `headers` only where there are some, `tstype` and `ts` only where there is
+# a time. yajl escapes ", \\ and what is below 0x20, and leaves all other bytes as they are.
+OF_KCAT = (
+    rb'{"topic":"t","partition":3,"offset":7,"tstype":"create","ts":1795300000250,"broker":1,'
+    rb'"headers":["a","1","a",null,"b",""],"key":"k","payload":"x\n\"\u0001/\\"}'
+)
+
+
+def test_lines_of_kcat_become_the_records_that_they_were():
+    given = arguments()
+    lines = [
+        OF_KCAT,
+        b'{"topic":"t","partition":0,"offset":8,"broker":1,"key":null,"payload":null}',
+        b'{"topic":"t","partition":0,"offset":9,"tstype":"logappend","ts":5,"broker":-1,"key":"","payload":""}',
+        b'{"topic":"t","partition":0,"offset":9,"tstype":"unknown","ts":0,"broker":-1,"key":"","payload":"7"}',
+    ]
+    found, bad_line = _json_rows(lines, 1, given)
+    assert bad_line is None
+    made = _batch(found, given).to_pylist()
+    assert [(row["key"], row["value"]) for row in made] == [
+        (b"k", b'x\n"\x01/\\'),
+        (None, None),
+        (b"", b""),
+        (b"", b"7"),
+    ]
+    assert [row["partition"] for row in made] == [3, 0, 0, 0]  # topic, offset and broker count for nothing
+    assert [each and each.timestamp() for each in (row["timestamp"] for row in made)] == [
+        1795300000.25,
+        None,
+        0.005,
+        None,
+    ]
+    assert made[0]["headers"] == [
+        {"key": "a", "value": b"1"},
+        {"key": "a", "value": None},
+        {"key": "b", "value": b""},
+    ]
+
+
+@pytest.mark.parametrize("data", [b"\xff\x00", bytes(range(0x80, 0x100)), "é".encode() + b"\xed\xa0\x80", b"\xc0\x80"])
+def test_bytes_of_kcats_lines_that_are_no_utf_8_stay_as_they_are(data):
+    printed = b"".join(b"\\u%04x" % byte if byte < 0x20 else bytes([byte]) for byte in data)
+    line = b'{"partition":0,"headers":["h","%b"],"key":"%b","payload":"%b"}' % (printed, printed, printed)
+    ((row,), bad_line) = _json_rows([line], 1, arguments())
+    assert bad_line is None
+    assert (row["key"], row["value"], row["headers"][0]["value"]) == (data, data, data)
+
+
+@pytest.mark.parametrize("which", ["key", "payload"])
+def test_a_record_that_kcat_could_not_decode_is_refused_as_its_bytes_are_not_there(which):
+    line = b'{"partition":0,"key":null,"payload":null,"%b_error":"no such schema"}' % which.encode()
+    _, bad_line = _json_rows([line], 1, arguments())
+    assert "no such schema" in str(bad_line)
+    assert "without -s" in str(bad_line)
+
+
 @pytest.mark.parametrize(
     "line",
     [
         b"{", b"7", b"[]", b"{}", b'{"key": "k"}', b'{"value_base64": "!"}', b'{"value_base64": 7}',
         b'{"value": 1, "partition": "x"}',
+        b'{"payload": "a", "value": "b"}', b'{"payload": "v", "ts": "soon", "tstype": "create"}',
+        b'{"payload": "v", "headers": ["\xff", "v"]}', b'{"value": "\xff"}', b'{"payload": "\\ud800"}',
         b'{"value": "v", "headers": 7}', b'{"value": "v", "headers": [{"value": "no key"}]}',
         b'{"value": "v", "timestamp": "soon"}', b'{"value": "v", "timestamp": "latest"}', b"\xff", b"[" * 100_000,
         b'{"value": "v", "timestamp": 9223372036854776}', b'{"value": "v", "timestamp": 1e300}',
