@@ -59,7 +59,7 @@ def _is_of_kcat(document: object) -> bool:
 
 
 def _of_kcat(document: Row) -> Row:
-    """What `kcat -J` prints, with our names."""
+    """Give what `kcat -J` prints our names."""
     if {"value", "value_base64"} & document.keys():
         raise ValueError("it has a `payload`, as kcat -J prints it, and a `value`: which one is it?")
     for name in ("key_error", "payload_error"):  # then kcat prints null

@@ -93,8 +93,8 @@ def test_json_headers_may_be_an_object_and_times_a_number():
     assert row["partition"] == 1
 
 
-# As json.c of kcat 1.8 prints records with -J: `headers` only where there are some, `tstype` and `ts` only where there is
-# a time. yajl escapes ", \\ and what is below 0x20, and leaves all other bytes as they are.
+# The form of kcat 1.8: `headers` only where there are some, `tstype` and `ts` only where there is a time. yajl
+# escapes ", \\ and the bytes below 0x20. It leaves all other bytes as they are.
 OF_KCAT = (
     rb'{"topic":"t","partition":3,"offset":7,"tstype":"create","ts":1795300000250,"broker":1,'
     rb'"headers":["a","1","a",null,"b",""],"key":"k","payload":"x\n\"\u0001/\\"}'
