@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from kafkasource import logs
 from kafkasource.metrics.lag import lag
 from kafkasource.process import is_of_spark
 from kafkasource.version import __version__
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["SinkCommit", "__version__", "lag", "open_transactions", "register", "serve_metrics"]
 
 if os.environ.get("KAFKASOURCE_LOG") or is_of_spark():
-    from kafkasource import logs
-
     logs.show(os.environ.get("KAFKASOURCE_LOG") or "WARNING")
 
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
+from kafkasource.escaping import escaped
+
 
 class KafkaSourceError(Exception):
     """Root of all errors that this package raises on purpose. Any other error that escapes is a bug."""
@@ -21,6 +23,9 @@ class KafkaSourceError(Exception):
     retriable: bool = False  # whether the same request may succeed later
     refresh_metadata: bool = False  # whether the client must ask for the leaders again before it retries
     says_all: bool = True  # whether the text is enough for a user; False: the traceback may show a bug of ours
+
+    def __str__(self) -> str:
+        return escaped(super().__str__())  # it may quote what others have written
 
 
 class OptionError(KafkaSourceError, ValueError):
@@ -130,7 +135,7 @@ class BootstrapFailed(KafkaSourceError):
 
     def __str__(self) -> str:
         tried = "; ".join(f"{address}: {reason}" for address, reason in self.attempts) or "nothing was tried"
-        return (
+        return escaped(
             f"no bootstrap server answered within {self.waited_ms} ms ({tried}). Check kafka.bootstrap.servers and that"
             " the brokers run and accept connections from this machine; they are tried for kafka.default.api.timeout.ms"
         )
@@ -183,7 +188,7 @@ class BadRecord(KafkaSourceError):
         return str(self.args[0])
 
     def __str__(self) -> str:
-        return ". ".join(self.args)
+        return escaped(". ".join(self.args))
 
 
 class UnknownSchemaId(KafkaSourceError):
@@ -205,7 +210,7 @@ class RegistryError(KafkaSourceError):
         self.code = code
 
     def __str__(self) -> str:
-        return str(self.args[0])
+        return escaped(str(self.args[0]))
 
 
 class RegistryUnavailable(RegistryError):
@@ -288,7 +293,7 @@ class BrokerError(KafkaSourceError):
         return f"{self.name} ({self.code}): {self.doc}"
 
     def __str__(self) -> str:
-        return f"{self.context}: {self.reason}" if self.context else self.reason
+        return escaped(f"{self.context}: {self.reason}") if self.context else self.reason
 
 
 class AuthorizationFailed(BrokerError):

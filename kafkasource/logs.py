@@ -1,4 +1,5 @@
-"""Configures the log of Spark's Python processes, by `KAFKASOURCE_LOG=DEBUG` in their environment.
+"""Configures the log of Spark's Python processes, by `KAFKASOURCE_LOG=DEBUG` in their environment, and escapes what
+others have written in each line of our loggers.
 
 Without a setup Python's logging shows warnings, and nothing below: in the user's process as bare text, in Spark's with
 time, process, level and logger. A job's own `logging` setup is in the user's process; planning, tasks and commits run
@@ -11,8 +12,22 @@ from __future__ import annotations
 
 import logging
 
+from kafkasource.escaping import escaped
+
+NAMES = ("admin", "cli", "client", "group", "memory", "metrics", "mirror", "options", "sink", "source", "web")
 _LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARNING": logging.WARNING, "ERROR": logging.ERROR}
 _FORMAT = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
+
+
+def _escape(record: logging.LogRecord) -> bool:
+    text = record.getMessage()
+    if text != (safe := escaped(text)):
+        record.msg, record.args = safe, None
+    return True
+
+
+for _name in ("kafkasource", *(f"kafkasource.{each}" for each in NAMES)):  # a filter does not hold for loggers below
+    logging.getLogger(_name).addFilter(_escape)
 
 
 def show(level: str) -> None:

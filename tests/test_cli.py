@@ -45,8 +45,20 @@ def test_what_others_named_does_not_reach_the_terminal_as_control_characters(mon
     monkeypatch.setattr(detached, "stop", fails)
     assert main(["broker", "stop"]) == 1
     assert capsys.readouterr().err == (
-        "pykafka: group '\\x1b]0;warned\\x07' is empty\npykafka: group '\\x1b[31mé\\xc2\\x9b' has no coordinator\n"
+        "pykafka: group '\\x1b]0;warned\\x07' is empty\npykafka: group '\\x1b[31mé\\u009b' has no coordinator\n"
     )
+
+
+@pytest.mark.parametrize("stream", ["out", "err"])
+def test_whatever_a_command_prints_is_escaped(stream, monkeypatch, capsys):
+    def shows():
+        print("rack \x1b]0;owned\x07\u202e", file=getattr(sys, f"std{stream}"))
+
+    before = sys.stdout, sys.stderr
+    monkeypatch.setattr(detached, "stop", shows)
+    assert main(["broker", "stop"]) == 0
+    assert (sys.stdout, sys.stderr) == before
+    assert getattr(capsys.readouterr(), stream).splitlines()[0] == r"rack \x1b]0;owned\x07\u202e"
 
 
 def test_what_the_terminals_encoding_does_not_have_is_escaped(monkeypatch):

@@ -101,6 +101,15 @@ def test_every_error_pickles_with_what_it_says():
         assert (copy.retriable, copy.refresh_metadata) == (error.retriable, error.refresh_metadata)
 
 
+def test_no_text_of_an_error_drives_the_terminal_that_shows_it():
+    evil, shown = "\x1b]0;owned\x07\u202e", r"\x1b]0;owned\x07\u202e"
+    samples = [error_for(code, evil) for code in [*TABLE, 9999]]
+    samples.append(errors.BootstrapFailed((("a:1", evil),), 60_000))
+    plain = all_subclasses(KafkaSourceError) - all_subclasses(BrokerError) - {errors.BootstrapFailed}
+    samples += [cls(evil) for cls in plain if cls.__module__ == errors.__name__]
+    assert [error for error in samples if shown not in str(error) or evil in str(error)] == []
+
+
 def test_a_refusal_says_of_the_api_which_right_to_grant_and_who_the_client_is_and_pickles_so():
     error = error_for(29, "topic 'CreateTopics'")
     plain = str(error)

@@ -37,6 +37,16 @@ def test_our_lines_from_that_level_on_are_on_stderr(level, expected):
     assert [line.rpartition(" ")[2] for line in said(level)] == expected
 
 
+@pytest.mark.parametrize("before", ["", "logging.basicConfig()"])
+@pytest.mark.parametrize("level", [None, "WARNING"])
+def test_what_others_have_named_does_not_drive_the_terminal_that_shows_the_log(before, level):
+    before += "\nname = 'a\\x1b]0;owned\\x07\\u202eb'"
+    say = "import kafkasource\nlogging.getLogger('kafkasource.client').warning('broker %s, %d', name, 7)"
+    lines = said(level, before=f"{before}\n{say}")
+    assert [line for line in lines if line.endswith(r"broker a\x1b]0;owned\x07\u202eb, 7")]
+    assert all(line.isprintable() for line in lines)
+
+
 def test_a_line_tells_when_which_process_and_who():
     (line,) = said("WARNING")
     assert line.split()[2].isdigit()

@@ -38,7 +38,7 @@ class Destinations:
 
     def _look(self, topic: str) -> Collection[int] | str:
         if not TOPIC_NAME.fullmatch(topic):  # a request has no room for one of 32 kB
-            return f"{printable(topic)!r} is not the name of a topic"
+            return f"'{printable(topic)}' is not the name of a topic"
         try:
             described = described_topics(self._cluster, [topic])[topic]
         except BrokerError as error:

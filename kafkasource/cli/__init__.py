@@ -27,8 +27,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from kafkasource import __version__
-from kafkasource.cli.terminal import escaped_text
+from kafkasource.cli.terminal import safe_output
 from kafkasource.errors import KafkaSourceError
+from kafkasource.escaping import escaped
 from kafkasource.security.quoting import without_password
 from kafkasource.spelling import did_you_mean
 
@@ -75,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _escape_what_cannot_be_shown()
     try:
         arguments = _arguments(argv)
-        with _terminable(), _warnings_on_stderr():
+        with safe_output(), _terminable(), _warnings_on_stderr():
             code: int = arguments.run(arguments)
             sys.stdout.flush()
         return code
@@ -99,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _tell(message: str) -> None:
     """On stderr. A checkpoint's location may have a password in it, which libraries quote, too."""
-    print(f"pykafka: {escaped_text(without_password(message))}", file=sys.stderr)
+    print(f"pykafka: {escaped(without_password(message))}", file=sys.stderr)
 
 
 def _escape_what_cannot_be_shown() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kafkasource.cli.formats import Output
+from kafkasource.escaping import escaped
 from kafkasource.types import BAD_RECORD_COLUMN
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class BadRecordsSaid:
 
     def write(self, batch: pa.RecordBatch) -> None:
         for row in _bad_rows(batch):
-            print(_said(batch, row), file=sys.stderr)
+            print(escaped(_said(batch, row), keep=""), file=sys.stderr)
         self._output.write(batch)
 
     def close(self) -> None:

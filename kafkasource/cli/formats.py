@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kafkasource.cli.json_values import as_bytes, encode, is_binary, json_values, moments
-from kafkasource.cli.terminal import escaped, escaped_json
+from kafkasource.cli.terminal import escaped_bytes
+from kafkasource.escaping import escaped
 from kafkasource.types import BAD_RECORD_COLUMN
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _text(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
 
 def _shown(column: list[bytes | None], style: Style) -> Iterator[bytes]:
     if style.terminal:
-        return (style.null if each is None else escaped(each) for each in column)
+        return (style.null if each is None else escaped_bytes(each) for each in column)
     return (style.null if each is None else each for each in column)
 
 
@@ -91,7 +92,7 @@ def _json(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
         if bad is not None:
             row[BAD_RECORD_COLUMN] = bad
         text = encode(row)
-        yield (escaped_json(text) if style.terminal else text).encode()
+        yield (escaped(text) if style.terminal else text).encode()
 
 
 def _members(name: str, column: pa.Array) -> Iterator[dict[str, Any]]:

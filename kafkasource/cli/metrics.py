@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from kafkasource.cli.arguments import add_json, port
 from kafkasource.cli.serving import add_serving, token_of
+from kafkasource.cli.terminal import print_document
 from kafkasource.errors import KafkaSourceError
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _metrics(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(as_json(found), indent=1))
         return 0
-    print(exposition.text(found).decode(), end="")
+    print_document(exposition.text(found).decode(), end="")
     return 0
 
 

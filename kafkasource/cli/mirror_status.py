@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
+from kafkasource.cli.terminal import beneath
+from kafkasource.escaping import escaped
 from kafkasource.mirror.source_run import name_of
 from kafkasource.monitor.queries import Queries
 
@@ -72,7 +74,7 @@ class Status:
     def __init__(self, runs: Iterable[SourceRun], stream: TextIO, clock: Callable[[], float] = time.time) -> None:
         self._runs = list(runs)
         self._known: dict[tuple[str, str], _Line] = {}  # by the reader's name and the target's
-        self._stream, self._clock = stream, clock
+        self._stream, self._clock = beneath(stream), clock
         self._terminal = stream.isatty()
         self._queries = Queries(clock=clock)
         self._shown_s = clock()
@@ -98,6 +100,7 @@ class Status:
         known = {each["name"]: each for each in self._queries.as_json()}
         lines = [line.text(known.get(line.query), now_s) for line in self._lines()]
         lines += [f"failed, and is tried again: {error}" for run in self._runs for error in run.errors]
+        lines = [escaped(line, keep="") for line in lines]
         if self._terminal:
             width = os.get_terminal_size(self._stream.fileno()).columns or 80
             back = f"\x1b[{self._drawn}A\x1b[J" if self._drawn else ""

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from kafkasource.cli.terminal import beneath, safe_output
+
 if TYPE_CHECKING:
     from rich import progress as rich_progress
 
@@ -42,7 +44,7 @@ class _Line:
 
     def show(self, end: str = "") -> None:
         total = "" if self._total is None else f" of {self._total:,}"
-        print(f"\r    {self._done:,}{total} {self._what}", end=end, file=sys.stderr, flush=True)
+        print(f"\r    {self._done:,}{total} {self._what}", end=end, file=beneath(sys.stderr), flush=True)
 
 
 class _Rich:
@@ -86,5 +88,5 @@ def progress(what: str, total: int | None, *, shares_with: TextIO | None = None)
             line.show(end="\n")
         return
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn(what), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=Console(file=beneath(sys.stderr)), transient=True) as bar, safe_output():
         yield _Rich(bar, bar.add_task(what, total=total))

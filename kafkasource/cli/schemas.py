@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafkasource.cli.arguments import add_json, at_least, name_and_value
 from kafkasource.cli.registry_arguments import add_registry, registry_client
+from kafkasource.cli.terminal import print_document
 from kafkasource.errors import OptionError, SchemaNotFound
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _show(arguments: argparse.Namespace) -> int:
             {"name": each.name, "subject": each.subject, "version": each.version}
             for each in found.definition.references
         ]
-    print(json.dumps(fields) if arguments.json else _for_terminal(text))
+    print_document(json.dumps(fields) if arguments.json else text)
     return 0
 
 
@@ -161,10 +162,3 @@ def _text(place: str) -> str:
         return data.decode().strip()
     except UnicodeDecodeError:
         raise OptionError(f"{place}: not UTF-8") from None
-
-
-def _for_terminal(text: str) -> str:
-    """Without control characters where a person reads it: the text comes from the network."""
-    if not sys.stdout.isatty():
-        return text
-    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -8,6 +8,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from kafkasource.cli.terminal import beneath
+from kafkasource.escaping import escaped
+
 Cell = str | int | None
 
 
@@ -28,7 +31,7 @@ def _text(cell: Cell, terminal: bool) -> str:
         return "-"
     if isinstance(cell, int):
         return f"{cell:,}" if terminal else str(cell)
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in cell)  # names come from the network
+    return escaped(cell, keep="")  # names come from the network
 
 
 def _with_rich(titles: Sequence[str], texts: Sequence[Sequence[str]], numeric: Sequence[bool]) -> bool:
@@ -43,7 +46,7 @@ def _with_rich(titles: Sequence[str], texts: Sequence[Sequence[str]], numeric: S
         table.add_column(title, justify="right" if right else "left", overflow="fold")
     for row in texts:
         table.add_row(*map(Text, row))  # Text: a bracket in a name is no markup
-    Console().print(table)
+    Console(file=beneath(sys.stdout)).print(table)
     return True
 
 

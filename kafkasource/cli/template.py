@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkasource.cli.formats import Format, Style, of_lines
 from kafkasource.cli.json_values import as_bytes
-from kafkasource.cli.terminal import escaped
+from kafkasource.cli.terminal import escaped_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +57,7 @@ def _headers(row: Row, style: Style) -> bytes:
 
 
 def _shown(data: bytes, style: Style) -> bytes:
-    return escaped(data) if style.terminal else data
+    return escaped_bytes(data) if style.terminal else data
 
 
 _PIECES: dict[str, Piece] = {

@@ -1,31 +1,55 @@
-r"""Bytes of records on a terminal. A value may hold anything, and a terminal obeys control bytes: it would change its
-colours, its title or its keyboard. So a person sees them as `\x1b`; a pipe and a file get the bytes as they are."""
+"""Escapes what a command prints: others may have written parts of it.
+
+Bytes of records are escaped where a terminal shows them. A pipe or a file gets them as they are.
+"""
 
 from __future__ import annotations
 
-import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO, cast
 
-# All but tab and line feed; DEL and the C1 controls; and what is not UTF-8 (as surrogateescape decodes it).
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\udc80-\udcff]")
-
-
-def escaped(data: bytes) -> bytes:
-    r"""Control characters and bytes that are no UTF-8 as `\xHH`."""
-    return _CONTROL.sub(_as_hex, data.decode(errors="surrogateescape")).encode()
+from kafkasource.escaping import escaped
 
 
-def escaped_text(text: str) -> str:
-    r"""The same of a text, for messages: brokers and their users chose names in it."""
-    return _CONTROL.sub(_as_hex, text)
+def escaped_bytes(data: bytes) -> bytes:
+    r"""Bytes of a record; those that are no UTF-8 as `\x9b`."""
+    return escaped(data.decode(errors="surrogateescape")).encode()
 
 
-def escaped_json(text: str) -> str:
-    r"""The same JSON with the controls that JSON may hold as they are (DEL and C1) as `\u009b`."""
-    return re.sub("[\x7f-\x9f]", lambda match: f"\\u{ord(match[0]):04x}", text)
+@contextmanager
+def safe_output() -> Iterator[None]:
+    """In this block whatever is printed to stdout and stderr is escaped first."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast(TextIO, _Safe(each)) for each in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
 
 
-def _as_hex(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if code >= 0xDC80:
-        code -= 0xDC00
-    return "".join(f"\\x{byte:02x}" for byte in (chr(code).encode() if 0x80 <= ord(match[0]) < 0xA0 else bytes([code])))
+def beneath(stream: TextIO) -> TextIO:
+    """The stream as it is, for control sequences of our own."""
+    return stream.stream if isinstance(stream, _Safe) else stream
+
+
+def print_document(text: str, end: str = "\n") -> None:
+    """Print what programs read: into a pipe or a file as it is."""
+    print(text, end=end, file=sys.stdout if sys.stdout.isatty() else beneath(sys.stdout))
+
+
+class _Safe:
+    """A text stream."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        return self.stream.write(escaped(text))
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        self.stream.writelines(map(escaped, lines))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)

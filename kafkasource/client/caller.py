@@ -44,6 +44,7 @@ from kafkasource.errors import (
 )
 from kafkasource.protocol.apis import FIND_COORDINATOR, INIT_PRODUCER_ID, Api
 from kafkasource.protocol.schema import Body, Fields
+from kafkasource.security.quoting import printable
 from kafkasource.spelling import many
 
 _MAX_IDLE_MS = 300_000.0
@@ -441,8 +442,8 @@ def checked(body: Body, context: str) -> Body:
 
 def message_in(row: Fields) -> str:
     """The broker's own error message in parentheses, fit for a log line; empty where there is none."""
-    text = str(row.get("error_message") or "")[:500]
-    return " (" + "".join(c if c.isprintable() else " " for c in text) + ")" if text else ""
+    text = str(row.get("error_message") or "")
+    return f" ({printable(text, 500)})" if text else ""
 
 
 def few(names: Collection[object], most: int = 5) -> str:

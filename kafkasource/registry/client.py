@@ -103,18 +103,18 @@ class RegistryClient:
 
     def versions(self, subject: str) -> list[int]:
         """Ascending. Raises SchemaNotFound for a subject that is not there."""
-        question = f"the versions of subject {printable(subject)!r}"
+        question = f"the versions of subject '{printable(subject)}'"
         return sorted(numbers_of(self._rest.ask(question, "GET", f"{_path_of(subject)}/versions"), question))
 
     def version(self, subject: str, version: int = LATEST) -> SubjectVersion:
         """One version of a subject, LATEST among them. Raises SchemaNotFound."""
         place = "latest" if version == LATEST else str(version)
-        question = f"subject {printable(subject)!r}, version {place}"
+        question = f"subject '{printable(subject)}', version {place}"
         return subject_version_of(self._rest.ask(question, "GET", f"{_path_of(subject)}/versions/{place}"), question)
 
     def look_up(self, subject: str, definition: Definition) -> SubjectVersion:
         """Where the subject has this very schema. Raises SchemaNotFound."""
-        question = f"the schema's place in subject {printable(subject)!r}"
+        question = f"the schema's place in subject '{printable(subject)}'"
         answer = object_of(self._rest.ask(question, "POST", _path_of(subject), definition.json), question)
         return subject_version_of({"schema": definition.text, "schemaType": definition.kind, **answer}, question)
 
@@ -123,7 +123,7 @@ class RegistryClient:
 
         Raises SchemaIncompatible, SchemaRefused.
         """
-        question = f"the registration in subject {printable(subject)!r}"
+        question = f"the registration in subject '{printable(subject)}'"
         path = f"{_path_of(subject)}/versions" + ("?normalize=true" if normalize else "")
         return number_of(object_of(self._rest.ask(question, "POST", path, definition.json), question), "id", question)
 
@@ -132,7 +132,7 @@ class RegistryClient:
 
         Raises SchemaNotFound for a subject without versions, SchemaRefused for a text that is no schema.
         """
-        question = f"the compatibility with subject {printable(subject)!r}"
+        question = f"the compatibility with subject '{printable(subject)}'"
         path = f"/compatibility{_path_of(subject)}/versions/latest?verbose=true"
         answer = object_of(self._rest.ask(question, "POST", path, definition.json), question)
         verdict, messages = answer.get("is_compatible"), answer.get("messages") or []
@@ -160,7 +160,7 @@ class RegistryClient:
                 each = self.version(subject, number)
             except SchemaNotFound:
                 continue  # deleted meanwhile
-            what = f"subject {printable(subject)!r}, version {number}"
+            what = f"subject '{printable(subject)}', version {number}"
             try:
                 found[each.schema_id] = self.resolve(each.definition, what)
             except ReferencesBroken as error:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 
+from kafkasource.escaping import escaped
+
 # A secret key of S3 may have slashes that nobody has encoded, so it ends at the word's last @.
 _PASSWORD = re.compile(r"(://[^/@:\s]*):\S*@")
 
 
 def printable(text: str, most: int = 120) -> str:
-    """What a broker or an endpoint has sent, as an error may quote it: ASCII without controls, cut."""
-    plain = "".join(c if " " <= c <= "~" else "?" for c in text[: most + 1])
-    return plain if len(plain) <= most else plain[:most] + "..."
+    """Quote what a broker or an endpoint has sent: one line, its first `most` characters."""
+    return escaped(text[:most], keep="") + ("..." if len(text) > most else "")
 
 
 def without_password(text: str) -> str:

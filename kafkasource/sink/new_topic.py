@@ -27,7 +27,7 @@ from kafkasource.errors import (
 from kafkasource.protocol.apis import CREATE_TOPICS, METADATA
 from kafkasource.types import NewTopic
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafkasource.sink")
 
 _WITH_DEFAULTS = 4  # CreateTopics from this version on (KIP-464)
 _WITHOUT_CREATION = 4  # Metadata from this version on says that the broker is not to create what is asked for (KIP-4)

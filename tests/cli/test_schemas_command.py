@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 
 import pytest
 from fake_registry import Fault, a_registry
@@ -48,6 +49,16 @@ def test_a_schema_is_shown_by_subject_version_and_id(registry, capsys):
         **{"subject": "b-value", "version": 2, "id": 2, "kind": "AVRO", "schema": LONG},
         "references": [{"name": "n.X", "subject": "x", "version": 1}],
     }
+
+
+def test_the_text_of_a_schema_is_escaped_on_a_terminal_alone(registry, monkeypatch, capsys):
+    text = '{"type":"record","name":"R","doc":"\u202e","fields":[]}'
+    registry.add("a", text)
+    assert main(["schemas", "show", "a"]) == 0
+    assert capsys.readouterr().out == f"{text}\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["schemas", "show", "a"]) == 0
+    assert capsys.readouterr().out == text.replace("\u202e", "\\u202e") + "\n"
 
 
 @pytest.mark.parametrize("words", [[], ["a", "--id", "1"], ["--id", "1", "--version", "1"]])

@@ -7,8 +7,8 @@ def test_columns_line_up_and_numbers_are_flush_right(capsys):
 
 
 def test_what_a_broker_says_cannot_write_to_the_terminal(capsys):
-    show(("group",), [("evil\x1b[2J\r",)])
-    assert capsys.readouterr().out.splitlines()[1] == "evil\ufffd[2J\ufffd"
+    show(("group",), [("evil\x1b[2J\r\u202e\n",)])
+    assert capsys.readouterr().out.splitlines()[1] == r"evil\x1b[2J\x0d\u202e\x0a"
 
 
 def test_a_table_of_no_rows_has_its_titles(capsys):

@@ -82,9 +82,9 @@ def test_a_flow_that_catches_up_and_what_failed_have_lines_of_their_own(said, ru
     west, north = run.record.rules.flows
     catch_up = Reader("2-to-north", (north,), {}, {})
     run.record = replace(run.record, readers=(Reader("2", (west,), {}), catch_up))
-    run.errors.append("query mirror-east-to-north: no leader")
+    run.errors.append("query mirror-east-to-north: \x1b[2Jno\nleader")
     assert said(IN_LOG_S) == [
         "east->west: the first micro-batch runs",
         "east->north catches up: the first micro-batch runs",
-        "failed, and is tried again: query mirror-east-to-north: no leader",
+        "failed, and is tried again: query mirror-east-to-north: \\x1b[2Jno\\x0aleader",
     ]

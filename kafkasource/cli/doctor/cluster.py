@@ -18,6 +18,7 @@ from kafkasource.client.network.pending import address_of
 from kafkasource.client.visit import API_VERSIONS, Visit
 from kafkasource.errors import BootstrapFailed, ConnectFailed, KafkaSourceError
 from kafkasource.protocol.apis import FETCH, METADATA
+from kafkasource.security.quoting import printable
 from kafkasource.spelling import many
 from kafkasource.types import Node
 
@@ -65,9 +66,8 @@ def cluster_findings(arguments: argparse.Namespace, servers: str) -> Iterator[Fi
         return
     with Cluster(config) as cluster:
         known = cluster.brokers()
-        yield Finding(
-            OK, "cluster", f"{known.cluster_id or 'without an id'}, {many(len(known.nodes), 'broker')}, by {servers}"
-        )
+        name = printable(known.cluster_id or "without an id")
+        yield Finding(OK, "cluster", f"{name}, {many(len(known.nodes), 'broker')}, by {servers}")
         local = {host for host, _ in config.bootstrap_servers} <= LOCAL
         for node in known.nodes:
             what, place = f"broker {node.node_id}", (node.host, node.port)
@@ -119,7 +119,7 @@ def _broker(cluster: Cluster, node: Node, local: bool) -> Finding:
     except KafkaSourceError as error:
         return Finding(FAILED, what, str(error), remedy)
     release = next(text for least, text in _FETCH_VERSIONS if served is None or served[1] >= least)
-    shown = f"{where}, Kafka {release}" + (f", rack {node.rack}" if node.rack else "")
+    shown = f"{where}, Kafka {release}" + (f", rack {printable(node.rack)}" if node.rack else "")
     if node.host in LOCAL and not local:
         return Finding(WARNING, what, f"{shown}: only clients on its own machine reach that", remedy)
     return Finding(OK, what, shown)

@@ -94,7 +94,7 @@ def check_extension(key: str, value: str) -> None:
     """Raises OptionError for an extension that the exchange cannot carry."""
     if not _EXTENSION_KEY.fullmatch(key) or key == "auth":
         raise OptionError(
-            f"kafka.sasl.oauthbearer.extensions: a key has letters only and is not auth, unlike {printable(key)!r}"
+            f"kafka.sasl.oauthbearer.extensions: a key has letters only and is not auth, unlike '{printable(key)}'"
         )
     if not _EXTENSION_VALUE.fullmatch(value):
         raise OptionError(f"kafka.sasl.oauthbearer.extensions: {key} is empty or has characters outside of ASCII")
@@ -109,5 +109,5 @@ def _reason(challenge: bytes) -> str:
     if not isinstance(said, dict) or not isinstance(said.get("status"), str):
         raise SaslExchangeFailed("OAUTHBEARER: the broker's answer is neither empty nor an error of RFC 7628")
     scope = said.get("scope")
-    wanted = f" (it wants the scope {printable(scope)!r})" if isinstance(scope, str) and scope else ""
+    wanted = f" (it wants the scope '{printable(scope)}')" if isinstance(scope, str) and scope else ""
     return printable(said["status"]) + wanted

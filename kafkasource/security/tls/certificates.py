@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
+from kafkasource.escaping import escaped
 from kafkasource.security.tls.der import (
     BOOLEAN,
     GENERALIZED_TIME,
@@ -128,7 +129,7 @@ def _alternative_names(extension: bytes | None) -> tuple[tuple[str, ...], tuple[
     dns_names, ip_addresses = [], []
     for name in sequence(extension):
         if name.tag == _DNS_NAME:
-            dns_names.append(_printable(name.content.decode("ascii", "replace")))
+            dns_names.append(escaped(name.content.decode("ascii", "replace"), keep=""))
         elif name.tag == _IP_ADDRESS:
             if len(name.content) not in (4, 16):
                 raise MalformedDer("an IP address has neither 4 nor 16 bytes")
@@ -151,23 +152,19 @@ def _name(name: Element) -> str:
                 raise MalformedDer("an attribute of a name is no pair")
             oid = object_identifier(pair[0].expect(OBJECT_IDENTIFIER))
             text = pair[1].content.decode(_ENCODINGS.get(pair[1].tag, "ascii"), "replace")
-            pairs.append(f"{_ATTRIBUTES.get(oid, oid)}={_escaped(text)}")
+            pairs.append(f"{_ATTRIBUTES.get(oid, oid)}={_value(text)}")
         parts.append("+".join(pairs))
     return ",".join(reversed(parts)) or "(no name)"
 
 
-def _escaped(text: str) -> str:
+def _value(text: str) -> str:
     """RFC 4514, section 2.4."""
-    escaped = "".join("\\" + character if character in ',+"\\<>;' else character for character in text)
-    if escaped[:1] in ("#", " "):
-        escaped = "\\" + escaped
-    if len(escaped) > 1 and escaped[-1] == " ":
-        escaped = escaped[:-1] + "\\ "
-    return _printable(escaped)
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else f"\\u{ord(character):04x}" for character in text)
+    text = "".join("\\" + character if character in ',+"\\<>;' else character for character in text)
+    if text[:1] in ("#", " "):
+        text = "\\" + text
+    if len(text) > 1 and text[-1] == " ":
+        text = text[:-1] + "\\ "
+    return escaped(text, keep="")
 
 
 def _time(element: Element) -> datetime:
@@ -180,4 +177,4 @@ def _time(element: Element) -> datetime:
     try:
         return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=timezone.utc)
     except ValueError as error:
-        raise MalformedDer(f"{_printable(text)!r} is no time of a certificate") from error
+        raise MalformedDer(f"{escaped(text, keep='')} is not a time of a certificate") from error

@@ -20,7 +20,7 @@ from kafkasource.errors import KafkaSourceError, TokenNotAvailable, TokenRefused
 from kafkasource.security.endpoint import HttpClient
 from kafkasource.security.tokens.token import Token, TokenSource
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafkasource.client")
 
 _AFTER_FAILURE_S = 10  # as in Java
 _MOST_FETCH_S = 30  # for which others wait; as long as an attempt to connect may take, by default

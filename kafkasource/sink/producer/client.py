@@ -111,7 +111,7 @@ class AwaitedTopics:
         does. If it does not come, this returns the metadata without it, and the caller refuses its rows.
         """
         if len(topic) > _MOST_CHARACTERS:
-            raise error_for(InvalidTopic.CODE, f"topic {printable(topic)!r}, of {len(topic)} characters")
+            raise error_for(InvalidTopic.CODE, f"topic '{printable(topic)}', of {len(topic)} characters")
         self._client.metadata.use(topic)
         known = self._metadata_of(topic)
         if known is not None and partition in known.partitions:

@@ -25,6 +25,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
 from kafkasource.errors import ProtocolError
+from kafkasource.security.quoting import printable
 from kafkasource.sink.transactions.errors import TooManyTransactions, UnreadableDecision
 from kafkasource.sink.transactions.names import (
     TransactionalIds,
@@ -155,8 +156,9 @@ def _parsed(tp: TopicPartition, offset: int, text: str) -> tuple[int, int, Decis
         except (ValueError, ProtocolError):
             match = None
     if match is None or offset != batch_id or not part < parts:
-        shown = "".join(c if c.isprintable() else " " for c in text[:80])
-        raise UnreadableDecision(f"offset {offset} at {tp} is no decision record that this version reads: {shown!r}")
+        raise UnreadableDecision(
+            f"offset {offset} at {tp} is no decision record that this version reads: {printable(text, 80)}"
+        )
     kind: Kind = "write" if match[2] == "write" else "stream"
     content = int(match[6], 16)
     return part, parts, Decision(number, match[3], batch_id, version, transactions, kind, rows, content)

@@ -48,6 +48,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kafkasource.client.parts.transactions import DescribedTransaction
 from kafkasource.errors import InvalidTxnState, KafkaSourceError, UnsupportedApiVersion
+from kafkasource.security.quoting import printable
 from kafkasource.sink.transactions.decision import Committed, Decision, Kind
 from kafkasource.sink.transactions.errors import FENCED, UnreadableDecision
 from kafkasource.sink.transactions.names import TransactionalIds
@@ -123,8 +124,7 @@ def last_status(committed: Committed) -> tuple[DecisionStatus | None, tuple[Topi
 def _parsed(tp: TopicPartition, offset: int, text: str) -> DecisionStatus:
     match = _RECORD.fullmatch(text)
     if match is None or offset != int(match[3]):
-        shown = "".join(c if c.isprintable() else " " for c in text[:80])
-        raise UnreadableDecision(f"offset {offset} at {tp} is no record that this version keeps: {shown!r}")
+        raise UnreadableDecision(f"offset {offset} at {tp} is no record that this version keeps: {printable(text, 80)}")
     state: Stage = next(each for each in _STAGES if each == match[4])
     driver = ProducerId(int(match[7]), int(match[8]))
     return DecisionStatus(int(match[1]), match[2], offset, state, driver, int(match[5]), int(match[6], 16))
