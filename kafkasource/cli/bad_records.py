@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kafkasource.cli.formats import Output
 from kafkasource.escaping import escaped
 from kafkasource.types import BAD_RECORD_COLUMN
 
@@ -14,20 +13,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class BadRecordsSaid:
-    """An output beside which stderr names each bad record."""
-
-    def __init__(self, output: Output) -> None:
-        self._output = output
-        self.durable = output.durable
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        for row in _bad_rows(batch):
-            print(escaped(_said(batch, row), keep=""), file=sys.stderr)
-        self._output.write(batch)
-
-    def close(self) -> None:
-        self._output.close()
+def say_bad_records(batch: pa.RecordBatch) -> None:
+    """Name each bad record of the batch on stderr."""
+    for row in _bad_rows(batch):
+        print(escaped(_said(batch, row), keep=""), file=sys.stderr)
 
 
 def _bad_rows(batch: pa.RecordBatch) -> Iterator[int]:

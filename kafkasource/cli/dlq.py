@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from kafkasource.cli import formats
 from kafkasource.cli.arguments import add_cluster, add_json, at_least, parsed_options, reach, settings_of_role
+from kafkasource.cli.filters import Selection
 from kafkasource.cli.progress import progress
 from kafkasource.cli.read import copy_batches
 from kafkasource.cli.tables import show
@@ -94,7 +95,8 @@ def _show(arguments: argparse.Namespace) -> int:
     form = formats.BY_NAME["json" if arguments.json else "hex"]
     output = form.open(sys.stdout.buffer, style, ROW_SCHEMA_WITH_HEADERS)
     with _reader(arguments) as reader, progress("records", arguments.count, shares_with=sys.stdout) as bar:
-        copy_batches((with_reason(batch, arguments.reason) for batch in reader), output, arguments.count, bar)
+        batches = (with_reason(batch, arguments.reason) for batch in reader)
+        copy_batches(batches, output, Selection(most=arguments.count), bar)
     output.close()
     return 0
 

@@ -19,7 +19,7 @@ from kafkasource.admin.positions import PLACES, LastRecords, position
 from kafkasource.admin.topics import check_partitions, existing
 from kafkasource.cli import formats
 from kafkasource.cli.arguments import add_cluster, at_least, parsed_options, reach
-from kafkasource.cli.bad_records import BadRecordsSaid
+from kafkasource.cli.filters import SYNTAX, Selection, parsed
 from kafkasource.cli.progress import Progress, progress
 from kafkasource.cli.registry_arguments import reach_registry
 from kafkasource.cli.template import LETTERS, Template, format_of
@@ -28,7 +28,6 @@ from kafkasource.errors import BadRecord, OptionError
 from kafkasource.options.types import FORMATS
 from kafkasource.source.plan.positions import check_start_before_end
 from kafkasource.spelling import many
-from kafkasource.types import BAD_RECORD_COLUMN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +40,7 @@ EXAMPLES = """examples:
   pykafka read events                                   all there is, one value a line
   pykafka read events --last 5 -K '\\t'                  the last five of each partition, with keys
   pykafka read events --from 15m --json                 of the last quarter of an hour
+  pykafka read events --filter '$.user.id=7' -n 10      the first ten with this in their JSON
   pykafka read events -o -10 -c 5 -f '%p %o %k=%s\\n'    as kcat takes it: offset, count, format
   pykafka read events --follow --group audit            what comes, shared with the group's other members
   pykafka read events --from 2026-11-21 --to day.parquet"""
@@ -66,6 +66,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-w", "--follow", action="store_true", help="continue with new records; Ctrl-C ends")
     parser.add_argument("-n", "-c", "--count", type=at_least(1), metavar="N", help="read at most N records in total")
+    parser.add_argument(
+        "--filter",
+        action="append",
+        default=[],
+        type=parsed,
+        metavar="PLACE=VALUE",
+        help=f"only records for which this holds: {SYNTAX}, as '$.customer.id=7'. May be repeated: all must hold. "
+        "--count counts the records that match",
+    )
     parser.add_argument(
         "-g", "--group", metavar="GROUP", help="read as a member of this consumer group, and commit offsets"
     )
@@ -179,8 +188,6 @@ def _read(arguments: argparse.Namespace) -> int:
         for topic in existing(reader.cluster, arguments.topics).values():
             check_partitions(topic, arguments.partitions or ())
         output = form.open(stream, style, reader.schema)
-        if BAD_RECORD_COLUMN in reader.schema.names:
-            output = BadRecordsSaid(output)
         ends_by_ctrl_c = contextlib.suppress(KeyboardInterrupt) if arguments.follow else contextlib.nullcontext()
         with contextlib.closing(output), ends_by_ctrl_c, _next_step_after_a_bad_record():
             if arguments.group:
@@ -253,33 +260,37 @@ def _next_step_after_a_bad_record() -> Iterator[None]:
 
 
 def _copy(reader: Reader, arguments: argparse.Namespace, output: formats.Output) -> None:
+    selection = Selection(arguments.filter, arguments.count)
     if arguments.follow:
         if arguments.start is None and arguments.last is None and sys.stderr.isatty():
             print("waiting for new records; --from earliest shows existing ones; Ctrl-C ends", file=sys.stderr)
         with progress("records", arguments.count, shares_with=None if arguments.to else sys.stdout) as bar:
-            copy_batches(reader.follow(), output, arguments.count, bar)
+            copy_batches(reader.follow(), output, selection, bar)
         return
     ranges = reader.plan()
     total = sum(one.size for one in ranges)
-    total = total if arguments.count is None else min(total, arguments.count)
+    total = total if arguments.count is None or arguments.filter else min(total, arguments.count)
     with progress("records", total, shares_with=None if arguments.to else sys.stdout) as bar:
-        copied = copy_batches(reader.read(ranges), output, arguments.count, bar)
+        copied = copy_batches(reader.read(ranges), output, selection, bar)
     if arguments.to:
         print(f"{many(copied, 'record')} in {arguments.to}", file=sys.stderr)
     elif not copied and sys.stderr.isatty():
-        print(
-            f"no records of {', '.join(arguments.topics)} in that range; --follow waits for new ones", file=sys.stderr
-        )
+        of_topics = f"of {', '.join(arguments.topics)} in that range"
+        if total and arguments.filter:
+            print(f"no record {of_topics} matches --filter", file=sys.stderr)
+        else:
+            print(f"no records {of_topics}; --follow waits for new ones", file=sys.stderr)
 
 
-def copy_batches(batches: Iterator[pa.RecordBatch], output: formats.Output, most: int | None, bar: Progress) -> int:
-    """Write batches out, at most `count` records in total. Returns how many it wrote."""
+def copy_batches(batches: Iterator[pa.RecordBatch], output: formats.Output, selection: Selection, bar: Progress) -> int:
+    """Write the selected records out. Returns how many it wrote."""
     copied = 0
     for batch in batches:
-        part = batch if most is None else batch.slice(0, most - copied)
-        output.write(part)
+        part, done = selection.of(batch)
+        if part.num_rows:
+            output.write(part)
         copied += part.num_rows
-        bar.advance(part.num_rows)
-        if copied == most:
+        bar.advance(done)
+        if selection.ended:
             break
     return copied

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kafkasource.cli.filters import Selection
 from kafkasource.cli.formats import Output
 from kafkasource.errors import CommitFailed, GivenUp
 from kafkasource.group.member import GroupMember
@@ -49,12 +50,11 @@ def read_as_member(
         rack_id=rack,
     ) as member:
         share = _Share(reader, member, arguments, output)
-        left: int | None = arguments.count
         try:
-            while left is None or left > 0:
+            while not share.ended:
                 had_share = member.joined
                 changed = share.look(0 if share.busy else _IDLE_S)
-                left = share.step(left)
+                share.step()
                 if had_share and not changed and not share.busy and not arguments.follow:
                     return
         except KeyboardInterrupt:
@@ -74,6 +74,7 @@ class _Share:
         self._group = arguments.group
         self._follow = arguments.follow
         self._output = output
+        self._selection = Selection(arguments.filter, arguments.count)
         self._positions = reader.positions()
         self._uncommitted: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}  # as they were when the partition came to this share
@@ -103,20 +104,22 @@ class _Share:
         # As Kafka's consumer commits where it stands: `pykafka lag` counts what this share holds and we did not reach.
         self._uncommitted.update({tp: at for tp, at in self._positions.offsets.items() if tp in fresh})
 
-    def step(self, left: int | None) -> int | None:
-        """Read out at most some thousand offsets, and at most `left` records. Returns how many of these are left
-        then."""
+    @property
+    def ended(self) -> bool:
+        return self._selection.ended
+
+    def step(self) -> None:
+        """Read out at most some thousand offsets, and no more records than are wanted."""
         room = _STEP
         ranges = self._ranges()
         self.busy = bool(ranges)
         for one in ranges:
-            if room <= 0 or left == 0:
+            if room <= 0 or self.ended:
                 break
             part = replace(one, end_offset=min(one.end_offset, one.start_offset + room))
             room -= part.size
-            left = self._copy(part, left)
+            self._copy(part)
         self.commit()
-        return left
 
     def _ranges(self) -> list[OffsetRange]:
         """What there is to read now. Without --follow no further than each log's end when it came to this share: a
@@ -130,17 +133,15 @@ class _Share:
         cut = [replace(one, end_offset=min(one.end_offset, self._ends[one.topic_partition])) for one in ranges]
         return [one for one in cut if one.size > 0]
 
-    def _copy(self, one: OffsetRange, left: int | None) -> int | None:
+    def _copy(self, one: OffsetRange) -> None:
         for batch in self._reader.read([one]):
-            part = batch if left is None else batch.slice(0, left)
-            self._output.write(part)
-            self._reached(one.topic_partition, part.column("offset")[-1].as_py() + 1)
-            if left is not None:
-                left -= part.num_rows
-                if left == 0:
-                    return left
+            part, done = self._selection.of(batch)
+            if part.num_rows:
+                self._output.write(part)
+            self._reached(one.topic_partition, batch.column("offset")[done - 1].as_py() + 1)
+            if self.ended:
+                return
         self._reached(one.topic_partition, one.end_offset)  # behind the last record may be markers
-        return left
 
     def _reached(self, tp: TopicPartition, position: int) -> None:
         self._positions.move({tp: position})

@@ -102,7 +102,7 @@ class Output:
 
 
 def run(reader, member, output=None, **arguments):
-    given = {"group": "g", "topics": ["t"], "count": None, "follow": False, **arguments}
+    given = {"group": "g", "topics": ["t"], "count": None, "filter": [], "follow": False, **arguments}
     output = output or Output()
     try:
         read_as_member(reader, argparse.Namespace(**given), output, join=member)
@@ -151,6 +151,22 @@ def test_of_count_records_the_last_is_where_the_next_reader_goes_on():
     member = Member(Changes(assigned=frozenset({T0, T1})))
     assert run(Reader({T0: 3, T1: 3}), member, count=4) == [0, 1, 2, 0]
     assert member.commits == [{T0: 3, T1: 1}]
+
+
+def even(batch):
+    return [offset % 2 == 0 for offset in batch.column("offset").to_pylist()]
+
+
+def test_offsets_of_records_that_match_no_filter_are_committed_too():
+    member = Member(Changes(assigned=frozenset({T0})))
+    assert run(Reader({T0: 4}), member, filter=[even]) == [0, 2]
+    assert member.commits == [{T0: 4}]
+
+
+def test_count_counts_the_records_that_match_and_the_next_reader_goes_on_behind_the_last():
+    member = Member(Changes(assigned=frozenset({T0})))
+    assert run(Reader({T0: 9}), member, filter=[even], count=2) == [0, 2]
+    assert member.commits == [{T0: 3}]
 
 
 @pytest.mark.parametrize("kind", ["revoked", "lost"])
