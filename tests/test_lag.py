@@ -105,13 +105,13 @@ def lines(caplog):
 
 def test_the_log_names_the_partitions_that_are_behind_the_furthest_first(lines):
     LagLog(Clock())({T0: 0, T1: 0, U0: 4}, {T0: 2, T1: 30, U0: 4})
-    assert lines() == ["lag: 32 offsets in 2 of 3 partitions (t-1 30, t-0 2)"]
+    assert lines() == ["lag 32 in 2 of 3 partitions (t-1 30, t-0 2)"]
 
 
 def test_the_log_counts_what_it_does_not_name(lines):
     partitions = [TopicPartition("t", n) for n in range(23)]
     LagLog(Clock())(dict.fromkeys(partitions, 0), dict.fromkeys(partitions, 1))
-    assert lines()[0].startswith("lag: 23 offsets in 23 of 23 partitions (t-0 1, t-1 1, ")
+    assert lines()[0].startswith("lag 23 in 23 of 23 partitions (t-0 1, t-1 1, ")
     assert lines()[0].endswith(" t-19 1 and 3 more)")
 
 
@@ -121,10 +121,10 @@ def test_the_log_gets_a_line_a_minute_at_most(lines):
     for _ in range(600):
         say({T0: 0}, {T0: 1})
         clock.now_s += 0.1
-    assert lines() == ["lag: 1 offsets in 1 of 1 partitions (t-0 1)"]
+    assert lines() == ["lag 1 in 1 of 1 partition (t-0 1)"]
     clock.now_s = 100.0 + LOG_EVERY_S
     say({T0: 1}, {T0: 1})
-    assert lines()[1:] == ["lag: 0 offsets in 0 of 1 partitions"]
+    assert lines()[1:] == ["no lag in 1 partition"]
 
 
 def test_nothing_is_computed_for_a_log_that_is_off(caplog):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafkasource.admin.topics import described_topics
 from kafkasource.errors import KafkaSourceError, UnknownMemberId, UnsupportedApiVersion
-from kafkasource.spelling import many
+from kafkasource.spelling import lag_in_words, many
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
@@ -78,7 +78,8 @@ class LagReport:
     def totals(self) -> str:
         """One line for people; the most important number comes first."""
         behind = sum(1 for place in self.places if place.lag)
-        text = f"lag {self.lag:,} in {behind} of {len(self.places)} partitions, {self.who}"
+        not_known = sum(1 for place in self.places if place.lag is None or place.ahead)
+        text = f"{lag_in_words(self.lag, behind, len(self.places), not_known)}, {self.who}"
         unknown = sum(1 for place in self.places if place.consumed is None)
         gone = sum(1 for place in self.places if place.gone)
         ahead = sum(1 for place in self.places if place.ahead)

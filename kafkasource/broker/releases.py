@@ -8,6 +8,9 @@ from kafkasource.errors import OptionError
 
 DEFAULT_VERSION = "4.3.1"
 
+# Those that tests start.
+TRIED = "0.8.2.2, 0.9.0.1, 0.10.2.2, 0.11.0.3, 3.9.2 or 4.3.1"
+
 # Releases with a ZooKeeper that were seen to run under the Java that Spark needs.
 LEGACY = ((0, 8), (0, 9), (0, 10), (0, 11))
 
@@ -34,10 +37,7 @@ def release_of(version: str) -> tuple[int, ...]:
         raise OptionError(f"version={version!r}: expected a Kafka release such as {DEFAULT_VERSION}")
     release = tuple(map(int, version.split(".")))
     if release < (3, 9) and not is_legacy(release):
-        raise OptionError(
-            f"version={version!r}: Broker cannot run this release; use 0.8.2.2, 0.9.0.1, 0.10.2.2, 0.11.0.3, 3.9.2 "
-            "or 4.3.1"
-        )
+        raise OptionError(f"version={version!r}: Broker cannot run this release; use {TRIED}")
     return release
 
 

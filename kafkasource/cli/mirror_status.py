@@ -21,6 +21,7 @@ from kafkasource.cli.terminal import beneath
 from kafkasource.escaping import escaped
 from kafkasource.mirror.source_run import name_of
 from kafkasource.monitor.queries import Queries
+from kafkasource.spelling import lag_in_words
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
@@ -50,7 +51,7 @@ class _Line:
         self._look(query["last_progress"], sum(each["offset"] for each in places))
         lag, behind = sum(each["lag"] for each in places), sum(1 for each in places if each["lag"])
         facts = [] if self.rate is None else [f"{self.rate:,.0f} offsets/s"]
-        facts.append(f"lag {lag:,} in {behind} of {len(places)} partitions")
+        facts.append(lag_in_words(lag, behind, len(places)))
         if behind:
             known = [each["lag_seconds"] for each in places]
             least = max(each["lag_seconds_at_least"] for each in places)

@@ -1,6 +1,7 @@
 """Tables on stdout: with rich on a terminal, if it is installed; else aligned columns, for people and `awk`.
 
-On a terminal numbers have thousands separators; in a pipe or file they are plain. `-` stands for unknown values.
+On a terminal numbers have thousands separators, and sizes a unit (`1.2 MiB`); in a pipe or file they are plain. `-`
+stands for unknown values.
 """
 
 from __future__ import annotations
@@ -10,8 +11,13 @@ from collections.abc import Sequence
 
 from kafkasource.cli.terminal import beneath
 from kafkasource.escaping import escaped
+from kafkasource.spelling import size
 
 Cell = str | int | None
+
+
+class Bytes(int):
+    """A size, which a terminal shows with a unit."""
 
 
 def show(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
@@ -29,6 +35,8 @@ def show(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
 def _text(cell: Cell, terminal: bool) -> str:
     if cell is None:
         return "-"
+    if isinstance(cell, Bytes) and terminal:
+        return size(cell)
     if isinstance(cell, int):
         return f"{cell:,}" if terminal else str(cell)
     return escaped(cell, keep="")  # names come from the network

@@ -18,7 +18,7 @@ from kafkasource.cli.arguments import (
     reached_cluster,
 )
 from kafkasource.errors import KafkaSourceError
-from kafkasource.spelling import many
+from kafkasource.spelling import many, size
 
 if TYPE_CHECKING:
     from kafkasource.client.metadata import TopicMetadata
@@ -100,8 +100,8 @@ def _list(arguments: argparse.Namespace) -> int:
         each = [bounds[tp].offsets for tp in topic.topic_partitions]
         known = [offsets for offsets in each if offsets is not None]
         replicas = max((len(one.replicas) for one in topic.partitions.values()), default=0)
-        size = sizes.total(topic.topic_partitions)
-        rows.append((topic.name, len(each), replicas, sum(known) if known else None, size, health(topic)))
+        on_disk = _bytes(sizes.total(topic.topic_partitions))
+        rows.append((topic.name, len(each), replicas, sum(known) if known else None, on_disk, health(topic)))
     if arguments.json:
         names = ("topic", "partitions", "replication", "offsets", "bytes", "health")
         print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=1))
@@ -131,6 +131,10 @@ def _describe(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _bytes(count: int | None) -> tables.Bytes | None:
+    return None if count is None else tables.Bytes(count)
+
+
 def _say_why_unknown(what: str, why: str | None) -> None:
     if why is not None:
         print(f"pykafka: {what} are not shown: {why}", file=sys.stderr)
@@ -144,9 +148,9 @@ def _print_topic(
     everything: bool,
 ) -> None:
     total = sum(bounds[tp].offsets or 0 for tp in topic.topic_partitions)
-    size = sizes.total(topic.topic_partitions)
+    on_disk = sizes.total(topic.topic_partitions)
     parts = [many(len(topic.partitions), "partition"), many(total, "offset")]
-    parts += [many(size, "byte")] if size is not None else []
+    parts += [size(on_disk)] if on_disk is not None else []
     parts += [health(topic), *([f"id {topic.topic_id}"] if topic.topic_id else [])]
     print(f"{topic.name}: {', '.join(parts)}")
     for each in settings or ():
@@ -162,7 +166,7 @@ def _print_topic(
                 ",".join(map(str, one.in_sync_replicas)),
                 *bounds[tp],
                 bounds[tp].offsets,
-                sizes.sizes.get(tp),
+                _bytes(sizes.sizes.get(tp)),
             )
             for tp in topic.topic_partitions
             for number, one in [(tp.partition, topic.partitions[tp.partition])]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkasource.metrics.log_ends import UNREADABLE, log_ends_in, parsed
+from kafkasource.spelling import lag_in_words
 from kafkasource.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -127,10 +128,4 @@ class LagLog:
         most = sorted((tp for tp, offsets in lags.items() if offsets), key=lambda tp: (-lags[tp], tp))
         named = ", ".join(f"{tp} {lags[tp]}" for tp in most[:_NAMED_IN_LOG])
         rest = f" and {len(most) - _NAMED_IN_LOG} more" if len(most) > _NAMED_IN_LOG else ""
-        log.info(
-            "lag: %d offsets in %d of %d partitions%s",
-            sum(lags.values()),
-            len(most),
-            len(lags),
-            f" ({named}{rest})" if most else "",
-        )
+        log.info("%s%s", lag_in_words(sum(lags.values()), len(most), len(lags)), f" ({named}{rest})" if most else "")

@@ -2,11 +2,13 @@
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
+from kafkasource.broker import releases
 from kafkasource.cli import main, parser_of_all
 
 WITHOUT_A_CLUSTER = {
@@ -155,6 +157,14 @@ def test_wrong_words_get_what_was_meant(words, said, capsys):
         main(words.split())
     assert caught.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def test_the_help_names_the_releases_of_kafka_that_can_be_started():
+    (version,) = [each for each in COMMANDS["broker start"]._actions if each.dest == "kafka_version"]
+    for release in re.findall(r"[\d.]+\d", releases.TRIED):
+        assert releases.release_of(release)
+        assert release in version.help
+    assert f"{releases.DEFAULT_VERSION} (the default)" in version.help
 
 
 @pytest.mark.parametrize("words", ["mirror nowhere.toml", "doctor nowhere.py"])

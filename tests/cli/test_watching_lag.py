@@ -16,6 +16,15 @@ def test_totals_say_what_lags_what_has_no_offset_and_what_is_gone():
     assert found.totals == ("lag 1,200 in 1 of 3 partitions, group g; 1 without a committed offset; 1 no longer exist")
 
 
+def test_totals_say_in_words_that_nothing_lags_and_count_only_what_is_known():
+    assert report((T0, 5, 5), (T1, 7, 7)).totals == "no lag in 2 partitions, group g"
+    assert report((T0, 5, 5), (T1, None, 7)).totals == "no lag in 1 partition, group g; 1 without a committed offset"
+    ahead = "; 1 beyond the end of the log: was the topic created again?"
+    assert report((T0, 5, 5), (T1, 9, 7)).totals == f"no lag in 1 partition, group g{ahead}"
+    assert report((T0, None, 7)).totals == "lag not known, group g; 1 without a committed offset"
+    assert report().totals == "no partitions, group g"
+
+
 def test_a_partition_without_a_leader_is_not_gone():
     found = LagReport("group g", [PartitionLag(T0, 5, 7), PartitionLag(T1, 5, None, leaderless=True)])
     assert found.totals == "lag 2 in 1 of 2 partitions, group g; 1 without a leader"
