@@ -159,6 +159,6 @@ def _text(place: str) -> str:
     if len(data) > _MOST_BYTES:
         raise OptionError(f"{place}: more than {_MOST_BYTES} bytes, which is no schema")
     try:
-        return data.decode().strip()
+        return data.decode("utf-8-sig").strip()
     except UnicodeDecodeError:
         raise OptionError(f"{place}: not UTF-8") from None

@@ -191,6 +191,16 @@ def choice(*allowed: str) -> Type[str]:
     return Type(" \\| ".join(allowed), "one of " + ", ".join(allowed), lambda text: words[text.strip().lower()])
 
 
+_BEFORE_JSON = re.compile(r"\ufeff?(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)  # comments, too, as Avro takes them
+
+
+def is_json(schema: str) -> bool:
+    """Whether a schema's text is JSON, as Avro's and JSON Schemas are. No .proto text, base64 or `latest` is."""
+    found = _BEFORE_JSON.match(schema)
+    assert found is not None  # it may be empty
+    return schema.startswith(("{", "[", '"'), found.end())
+
+
 FORMATS = ("binary", "string", "avro", "protobuf", "json")
 REGISTERED_FORMATS = ("avro", "protobuf")  # a record names the schema that it was written with
 SCHEMA_FORMATS = (*REGISTERED_FORMATS, "json")  # a column has the columns of a schema

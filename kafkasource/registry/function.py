@@ -9,10 +9,10 @@ from uuid import UUID
 
 from kafkasource import user_functions
 from kafkasource.errors import RegistryError, UnknownSchemaId
+from kafkasource.options.types import is_json
 from kafkasource.typed.schema_source import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaSource
 
 FUNCTION = "schemaRegistry"
-AVRO_BEGINS = ("{", "[", '"')  # its JSON; no .proto text or base64 does
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class FunctionSchemas:
     def schema(self, schema_id: int | UUID) -> RegisteredSchema:
         """A process asks the function once for an id. What it raises fails the task; None is an unknown id."""
         text = _asked(self.function, schema_id)
-        return RegisteredSchema(AVRO if text.lstrip().startswith(AVRO_BEGINS) else PROTOBUF, text)
+        return RegisteredSchema(AVRO if is_json(text) else PROTOBUF, text)
 
     def schema_as(self, schema_id: int | UUID, kind: str) -> RegisteredSchema:
         """As `schema`, where a JSON Schema is wanted: its text looks like Avro's."""

@@ -20,7 +20,10 @@ MOST_PLACE = 2_000
 MOST_STEPS = 250_000
 MOST_JSON_VALUES = 500_000
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# None of these can fail behind a beginning that it has found, so that each goes over a text once.
+_ESCAPE = re.compile(r'\\["\\]')
+_STRING = re.compile(r'"[^"]*"?')  # of a text without escapes
+_STRING_OR_COMMENT = re.compile(r'"[^"]*"?|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 
 
 class TooCostly(SchemaError):
@@ -49,10 +52,29 @@ def check_place(place: str) -> None:
         )
 
 
+def without_comments(text: str) -> str:
+    """Replace the comments of JSON, `// ...` and `/* ... */`, by blanks; lines keep their numbers. Raises ValueError
+    for a comment that nothing ends."""
+    if "//" not in text and "/*" not in text:
+        return text
+    pieces, end = [], 0
+    for found in _STRING_OR_COMMENT.finditer(_ESCAPE.sub("..", text)):
+        comment = found.group()
+        if comment.startswith('"'):
+            continue
+        if comment.startswith("/*") and (len(comment) < len("/**/") or not comment.endswith("*/")):
+            raise ValueError("nothing ends a comment that begins with /*")
+        pieces += [text[end : found.start()], "\n" * comment.count("\n") or " "]
+        end = found.end()
+    return "".join([*pieces, text[end:]])
+
+
 def bounded_json(text: str, parse_constant: Callable[[str], Any] | None = None) -> Any:
-    """As `json.loads`. Raises ValueError for what is not JSON, nests too deeply, or has more than MOST_JSON_VALUES."""
+    """Read JSON as `json.loads` does, and pass over a byte order mark. Raises ValueError for what is not JSON, nests
+    too deeply, or has more than MOST_JSON_VALUES."""
+    text = text.removeprefix("\ufeff")
     if len(text) > MOST_JSON_VALUES:  # else there cannot be as many
-        outside = _STRING.sub("", text)
+        outside = _STRING.sub("", _ESCAPE.sub("", text))
         if sum(map(outside.count, ",[{")) > MOST_JSON_VALUES:
             raise ValueError(f"it has more than {MOST_JSON_VALUES} values")
     try:

@@ -244,3 +244,19 @@ def test_an_index_beyond_the_messages_is_an_error():
     for index in ((2,), (0, 1), (0, 0, 0), ()):
         with pytest.raises(SchemaError):
             schema.message_at(index)
+
+
+def test_an_optional_field_in_a_oneof_of_its_own_is_one_of_proto3_as_registries_render_it():
+    """protoc: an optional field of proto3 is the one field of a oneof `_name`."""
+    rendered = """syntax = "proto3"; message M {
+      oneof _a { optional string a = 1; } oneof _b { optional M b = 2; } oneof c { int32 d = 3; string e = 4; } }"""
+    written = """syntax = "proto3"; message M {
+      optional string a = 1; optional M b = 2; oneof c { int32 d = 3; string e = 4; } }"""
+    assert read_schema(rendered).messages == read_schema(written).messages
+    for wrong in (
+        'syntax = "proto3"; message M { oneof _a { optional string a = 1; optional string b = 2; } }',
+        'syntax = "proto2"; message M { oneof _a { optional string a = 1; } }',
+        'syntax = "proto3"; message M { oneof _a { optional map<string, string> a = 1; } }',
+    ):
+        with pytest.raises(SchemaError, match="line 1"):
+            read_schema(wrong)

@@ -108,6 +108,10 @@ BOMBS = {
     ),
     "avro: two large unions": lambda: avro([{"type": "enum", "name": f"E{k}", "symbols": ["a"]} for k in range(2_000)]),
     "avro: many values": lambda: avro("[" + "{}," * 1_000_000 + "{}]"),
+    "avro: comments without an end": lambda: avro('"int" ' + "/*" * 100_000),
+    "avro: many comments": lambda: avro("/**/" * 50_000 + '"int"'),
+    "avro: a text of escapes without an end, behind a comment": lambda: avro("/**/" + '"' + '\\"' * 500_000),
+    "avro: a text of escapes without an end": lambda: avro('"' + '\\"' * 500_000),
     "json: a long name above many": lambda: json_schema(
         {
             "type": "object",

@@ -217,3 +217,33 @@ def test_depth_is_bounded(deep):
 def test_what_is_no_json_is_an_error_of_ours(text):
     with pytest.raises(SchemaError):
         parse_schema(text)
+
+
+def test_comments_and_a_byte_order_mark_are_passed_over_as_by_avro_1_12():
+    text = """\ufeff/* who: * / "shop" **/ {"type": "record", // the "whole" \\
+      "name": "R", "fields": [/**/
+        {"name": "a", "type": "string", "default": "// no /* comment */ \\" \\\\"} // \\" the last
+      ]} /* after it */ // C:\\"""
+    default = '// no /* comment */ " \\'
+    assert parse_schema(text) == Record("R", (Field("a", Primitive("string"), (), Default(default)),))
+    assert parse_schema('"R"', {"R": text}) == parse_schema(text)
+
+
+@pytest.mark.parametrize("text", ['"int" /* no end', '"int" /*/', '"int" / 2', '# "int"', '"in//t', "// nothing"])
+def test_what_is_no_comment_of_avro_is_none(text):
+    with pytest.raises(SchemaError, match="no JSON"):
+        parse_schema(text)
+
+
+def test_an_error_behind_a_comment_has_the_line_of_the_text():
+    with pytest.raises(SchemaError, match="line 3"):
+        parse_schema('/* one\ntwo */ {"type":\n oops}')
+
+
+def test_a_namespace_may_have_dashes_and_begin_with_a_digit_as_debeziums_topic_prefixes_do():
+    envelope = record(field("op", "string"), name="Envelope", namespace="my-server.1-db.orders")
+    assert parsed(envelope).name == "my-server.1-db.orders.Envelope"
+    assert parsed(record(field("v", envelope), name="a-b.V")).fields[0].schema.name == "my-server.1-db.orders.Envelope"
+    for name in ("a-b", "a..R", "a b.R", "a.b-R"):
+        with pytest.raises(SchemaError, match=r"no name|expected a name"):
+            parsed(record(name=name))

@@ -90,6 +90,8 @@ EDGES: list[Any] = [
     {"type": "error", "name": "E", "fields": []},
     {"type": "record", "name": "a.b.R", "namespace": "ignored", "fields": [{"name": "x", "type": "R2"}]},
     {"type": "record", "name": "R", "fields": [{"name": "x y", "type": "int"}]},
+    {"type": "record", "name": "R", "namespace": "my-server.a", "fields": []},
+    {"type": "record", "name": "a..R", "fields": []},
     {"type": "record", "name": "\u00c4rger", "fields": []},
     {"type": "enum", "name": "E", "symbols": ["A", "A"]},
     {"type": "enum", "name": "E", "symbols": ["1"]},
@@ -109,6 +111,10 @@ DIFFER = {
         ([], "a union without branches has no values"),
         (one_field("bytes", default="\u0100"), "a default that no bytes can be"),
         (one_field({"type": "enum", "name": "E", "symbols": ["A"]}, default="B"), "a default that is no symbol"),
+        (
+            {"type": "record", "name": "R", "namespace": "my-server.a", "fields": []},
+            "taken: Java's readers do with their validation of names off, and Debezium's topic prefixes have dashes",
+        ),
         ({"type": {"type": "int"}}, "taken: fastavro writes and takes it"),
         ({"type": ["null", "int"]}, "taken: fastavro writes and takes it"),
     )
@@ -124,6 +130,19 @@ def test_edge_cases_are_taken_and_refused_as_by_java():
         if text not in DIFFER and (refused[0] != refused[1] or (not refused[0] and ours != theirs)):
             differ.append(f"{text}\n  ours {ours}\n  java {theirs}")
     assert not differ, "\n".join(differ)
+
+
+def test_comments_are_where_java_takes_them():
+    texts = [
+        '/* a */ {"type": /* b * / */ "record", "name": "R", "fields": [/**/]}',
+        '{"type": "record", "name": "R", # no',
+        '"int" /* no end',
+        '"int" / 2',
+        "// nothing",
+    ]
+    refused = [[str(answer).startswith("refused") for answer in map(our_answer, texts)]]
+    refused.append([str(answer).startswith("refused") for answer in java_answers(texts)])
+    assert refused == [[False, True, True, True, True]] * 2
 
 
 def test_random_schemas_mean_the_same_to_java():

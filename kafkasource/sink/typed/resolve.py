@@ -29,6 +29,7 @@ from kafkasource.errors import (
     SchemaNotFound,
     UnknownSchemaId,
 )
+from kafkasource.options.types import is_json
 from kafkasource.process import PerProcess
 from kafkasource.registry import (
     Compatibility,
@@ -60,7 +61,6 @@ WRITER_OPTIONS: dict[Side, str] = {"key": "keyWriterSchema", "value": "writerSch
 REGISTER = "register"
 MESSAGE_OPTIONS: dict[Side, str] = {"key": "keyMessageName", "value": "messageName"}
 KEEP_S = 60.0  # how long a stream's schemas stay while no micro-batch asks for them
-_INLINE = ("{", "[", '"')  # how the JSON of an Avro schema, or a JSON Schema, begins
 _DERIVED = {AVRO: derived_schema, JSON: derived_json_schema}
 
 
@@ -83,7 +83,7 @@ class Wanted:
         assert self.schema is not None
         if self.schema.startswith("file:"):
             return text_of_file(self.schema.removeprefix("file:"), self.option)
-        is_text = "message" in self.schema if self.kind == PROTOBUF else self.schema.startswith(_INLINE)
+        is_text = "message" in self.schema if self.kind == PROTOBUF else is_json(self.schema)
         return self.schema if is_text else None
 
 

@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 
 from kafkasource import user_functions
 from kafkasource.errors import OptionError, SchemaError, UnknownSchemaId
+from kafkasource.options.types import is_json
 from kafkasource.registry import ReaderSchema, RegistryClient, RegistryOptions, ShippedSchemas, registry_of, subject_of
-from kafkasource.registry.function import AVRO_BEGINS, FUNCTION, FunctionSchemas
+from kafkasource.registry.function import FUNCTION, FunctionSchemas
 from kafkasource.shipped_files import text_of_file
 from kafkasource.typed.framing import Side
 from kafkasource.typed.json.types_of import column_type
@@ -140,4 +141,4 @@ def _is_text(given: str, kind: str) -> bool:
     """Whether the option is the schema itself."""
     if kind == JSON:  # in Spark's DDL a field may have the name `id` or `version`, and a colon behind it
         return bool(given) and _ASKS_REGISTRY.fullmatch(given) is None
-    return given.startswith(AVRO_BEGINS) if kind == AVRO else "message" in given
+    return is_json(given) if kind == AVRO else "message" in given

@@ -1,4 +1,5 @@
 """Avro schema text (JSON) to values: names and namespaces, references to other texts, defaults, logical types.
+Comments are passed over, as by Avro 1.12.
 
 What a text can cost is bounded: its length, its depth, and the number of types when every name is replaced by what it
 stands for (a short text can stand for 2^n of them). An error begins with the place: `$` is the schema, `.name` a field,
@@ -31,7 +32,7 @@ from kafkasource.typed.avro.schema import (
     children,
     kind_of,
 )
-from kafkasource.typed.bounds import Steps, bounded_json, check_place, shown
+from kafkasource.typed.bounds import Steps, bounded_json, check_place, shown, without_comments
 
 MOST_TEXT_BYTES = 4 << 20
 MOST_DEPTH = 64
@@ -67,7 +68,7 @@ def _json(text: str, place: str) -> Any:
     if len(text) > MOST_TEXT_BYTES:
         raise SchemaError(f"{place}: the schema's text has {len(text)} characters; at most {MOST_TEXT_BYTES} are read")
     try:
-        return bounded_json(text, _no_constant)
+        return bounded_json(without_comments(text), _no_constant)
     except ValueError as error:
         raise SchemaError(f"{place}: the schema's text is no JSON: {error}") from None
 
@@ -289,7 +290,8 @@ def _full_name(node: Mapping[str, Any], namespace: str, place: str) -> str:
         namespace = node["namespace"]
     _simple_name(name, place)
     for part in namespace.split(".") if namespace else ():
-        _simple_name(part, place)
+        # Debezium's are topics, which have dashes: Java's readers take any where their validation of names is off.
+        _simple_name(f"_{part.replace('-', '_')}" if part else part, place)
     return f"{namespace}.{name}" if namespace else str(name)
 
 

@@ -6,7 +6,7 @@ reserved names, extensions. An error begins with the line.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from kafkasource.errors import SchemaError
@@ -251,12 +251,18 @@ class _Parser:
                 self._other()
             else:
                 self._field(body, name)
-        if len(body.fields) == before:
+        members = body.fields[before:]
+        if not members:
             raise SchemaError(f"{self._place}: the oneof {name} has no fields")
+        if any(each.optional for each in members):
+            # For protoc, an optional field of proto3 is the one field of a oneof. Registries render it so.
+            if len(members) > 1:
+                raise SchemaError(f"{self._place}: the oneof {name} has an optional field beside others")
+            body.fields[before] = replace(members[0], oneof="")
 
     def _label(self, oneof: str) -> str:
         label = self._next() if self._token.text in _LABELS and self._token.kind == NAME else ""
-        if oneof and label:
+        if oneof and label and (label != "optional" or self._syntax != PROTO3):
             raise SchemaError(f"{self._place}: a field of a oneof is {label}")
         if label == "required" and self._syntax == PROTO3:
             raise SchemaError(f"{self._place}: {PROTO3} has no required fields")

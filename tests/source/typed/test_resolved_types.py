@@ -196,3 +196,13 @@ def test_a_readers_schema_of_another_kind_is_an_error_of_load(name, schema_id, r
     chosen = parsed(None, valueFormat=name, schemaRegistry=FUNCTION, readerSchema=f"id:{schema_id}")
     with pytest.raises(OptionError, match=reason):
         row_formats(chosen)
+
+
+def test_a_readers_schema_with_comments_or_a_byte_order_mark_is_taken_wherever_it_stands(tmp_path, monkeypatch):
+    text = f"// of the shop\n/* {{ */ {json.dumps(ORDER)}"
+    (tmp_path / "order.avsc").write_text(text, encoding="utf-8-sig")
+    (tmp_path / "schemas_with_comments.py").write_text(f"def text_of(_):\n    return {text!r}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for reader in (text, f"\ufeff{text}", f"file:{tmp_path / 'order.avsc'}", "id:1"):
+        more = {"valueFormat": "avro", "schemaRegistry": "schemas_with_comments:text_of", "readerSchema": reader}
+        assert read(row_formats(parsed(None, **more)), [framed(1, ORDER, {"id": 7})]) == ([{"id": 7}], {})
