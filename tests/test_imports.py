@@ -44,3 +44,18 @@ def imported(ours: str) -> list[str]:
 @pytest.mark.parametrize("does", [PLAN, READ_AND_WRITE], ids=["plans", "reads and writes"])
 def test_a_process_of_spark_imports_nothing_that_takes_long_for_our_sake(does):
     assert imported(does) == []
+
+
+BEFORE_IT_CONNECTS = """
+import importlib, pkgutil, sys
+import pyspark.daemon, pyspark.worker, pyspark.sql.worker, pyspark.sql.streaming.python_streaming_source_runner
+for module in pkgutil.iter_modules(pyspark.sql.worker.__path__, "pyspark.sql.worker."):
+    importlib.import_module(module.name)
+print([name for name in sys.modules if name.startswith(("kafkasource", "pyspark_pykafka"))])
+"""
+
+
+def test_a_process_of_spark_imports_nothing_of_ours_before_it_connects():
+    """Spark waits ten seconds for that; our classes come over the connection."""
+    ended = subprocess.run([sys.executable, "-c", BEFORE_IT_CONNECTS], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "[]"

@@ -2,7 +2,7 @@
 
 Of each address of a broker it shows TCP, TLS with the certificates, and SASL. It names the stage that failed: DNS, TCP,
 TLS, ApiVersions or SASL. With --topic, --group and --exactly-once it shows which operations the user may carry out.
-It changes nothing on the cluster.
+It changes nothing on the cluster, and on this machine only what --fix names.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from kafkasource.cli.arguments import add_cluster, add_json, bootstrap_servers
 from kafkasource.cli.command_config import ENVIRONMENT, file_options
 from kafkasource.cli.doctor.finding import FAILED, OK, Finding
 from kafkasource.cli.doctor.machine import machine_findings
+from kafkasource.cli.doctor.start import start_findings
 from kafkasource.errors import OptionError
 
 HELP = "what a job needs: Python, kernel, Spark, Java, brokers, their addresses and certificates, permissions"
@@ -24,6 +25,7 @@ EXAMPLES = """\
 examples:
   pykafka doctor
   pykafka doctor job.py
+  pykafka doctor --fix
   pykafka doctor --command-config client.properties --json
   pykafka doctor -b broker-1:9093 --topic orders --group billing --exactly-once orders-copy
 """
@@ -63,6 +65,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="PREFIX",
         help="the job writes exactly once, with this transactionalIdPrefix; default: the one of streams without it",
     )
+    parser.add_argument(
+        "--fix",
+        action="store_true",
+        help="add compiled code to Spark's pyspark.zip, so that Spark's Python processes start faster; "
+        "the file as it was stays beside it",
+    )
     add_json(parser)
     parser.set_defaults(run=_doctor)
 
@@ -85,6 +93,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
     yield from machine_findings(arguments.job)
+    yield from start_findings(arguments.fix)
     try:
         file_options(arguments)
     except OptionError as error:
