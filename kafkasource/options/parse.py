@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -290,10 +290,39 @@ def _check_formats(options: Options) -> None:
                 f"option {name!r} needs 'valueFormat' or 'keyFormat' to be protobuf. Leave it out, or set one"
             )
     named = _registered_formats(options)
+    if "schemaIdIn" in options.given:
+        _check_bare(options, named)
+        return
     if named and options["schemaRegistry"] is None and options["schemaRegistry.url"] is None:
         raise OptionError(
             f"the format {named[0]} needs the schemas that records were written with: set 'schemaRegistry.url', or "
-            "'schemaRegistry' to module:function"
+            "'schemaRegistry' to module:function. Only where records are bare and name no schema, set schemaIdIn=none "
+            "and 'readerSchema'"
+        )
+
+
+def _check_bare(options: Options, named: Sequence[str]) -> None:
+    """`named`: the formats of records that name their schemas, but here do not."""
+    if options["schemaIdIn"] != "none":
+        raise OptionError(
+            f"option 'schemaIdIn'={options['schemaIdIn']} is for writing: a read finds the id wherever a record has it. "
+            "Leave it out, or set it to none where records name no schema"
+        )
+    if not named:
+        raise OptionError(
+            "option 'schemaIdIn'=none needs 'valueFormat' or 'keyFormat' to be one of "
+            f"{', '.join(REGISTERED_FORMATS)}: JSON is read without a schema id as it is. Leave 'schemaIdIn' out"
+        )
+    for side, text in (("valueFormat", "readerSchema"), ("keyFormat", "keyReaderSchema")):
+        if options[side] in REGISTERED_FORMATS and not (options[text] or "").strip():
+            raise OptionError(
+                f"option 'schemaIdIn'=none needs {text!r} with {side!r}={options[side]}: the schema that all records "
+                f"were written by. Set {text!r} to file:PATH or the schema's text"
+            )
+    if options["recordTypes"] is not None:
+        raise OptionError(
+            "option 'recordTypes' cannot be combined with 'schemaIdIn'=none: records that name no schema do not say "
+            "their type. Leave out one of the two"
         )
 
 

@@ -230,10 +230,11 @@ OPTIONS: tuple[Option, ...] = (
         "schemaIdIn",
         choice("prefix", "header", "none"),
         "prefix",
-        SINK,
+        BOTH,
         "Where a record says the id of its schema. `prefix`: in the five bytes in front of it, as Confluent's "
-        "serializers do. `header`: in the header `__value_schema_id` or `__key_schema_id`. `none`: nowhere; only "
-        "readers that know the schema can read such records.",
+        "serializers do. `header`: in the header `__value_schema_id` or `__key_schema_id`. `none`: nowhere. A read "
+        "finds an id wherever it is, so it takes `none` alone: keys and values are bare Avro or Protobuf, as Spark's "
+        "`to_avro` and `to_protobuf` give them, all written by `readerSchema` (`keyReaderSchema`).",
         per_cluster=False,
     ),
     Option(

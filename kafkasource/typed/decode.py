@@ -33,8 +33,12 @@ class Fault:
     place: str  # in the schema: `$.lines[].price`
 
     @property
+    def why(self) -> str:
+        return ERRORS[self.code]
+
+    @property
     def reason(self) -> str:
-        return f"{self.place}: {ERRORS[self.code]}"
+        return f"{self.place}: {self.why}"
 
 
 class Decoding(Protocol):

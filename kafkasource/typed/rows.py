@@ -17,7 +17,6 @@ from kafkasource.errors import SchemaError, UnknownSchemaId
 from kafkasource.typed.bounds import reading_a_schema
 from kafkasource.typed.decode import MOST_OFFSET, NOT_DECODED
 from kafkasource.typed.framing import Frame, Frames, Side, frames_of
-from kafkasource.typed.opcodes import ERRORS
 from kafkasource.typed.protobuf.message_index import MessageIndex
 from kafkasource.typed.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
 from kafkasource.typed.record_formats import record_format
@@ -112,7 +111,7 @@ class RegisteredRows:
             bad = [each for each in without if piece.start <= each.row < piece.end]
             for fault in piece.faults():
                 frame = found.frames[found.rows[fault.row].as_py()]
-                bad.append(BadRow(fault.row, ERRORS[fault.code], frame.schema_id, fault.place, ERRORS[fault.code]))
+                bad.append(BadRow(fault.row, fault.why, frame.schema_id, fault.place, fault.why))
             yield TypedPiece(piece.array, piece.start, piece.end, tuple(sorted(bad, key=lambda each: each.row)))
 
     def _writers_of(self, found: Frames) -> list[_Writer]:
@@ -151,6 +150,24 @@ class RegisteredRows:
                 return _Writer(self._format.program(schema, message))
         except SchemaError as error:
             return _Writer(fault=f"the record's schema does not fit the reader's: {error}", cause=UNREADABLE)
+
+
+class BareRows:
+    """Records without a frame, which name no schema: that of the reader has written all of them."""
+
+    def __init__(
+        self, schema: RegisteredSchema, message_name: str | None = None, rendering: Rendering = AS_FROM_PROTOBUF
+    ) -> None:
+        """Take the arguments of `record_format`. Raises SchemaError."""
+        self._format = record_format(schema, message_name, (), rendering)
+        if not self._format.has_index:  # with one, there is one program from the beginning
+            self._format.program(schema, None)
+        self.type: pa.DataType = self._format.type
+
+    def pieces(self, values: pa.BinaryArray, headers: pa.ListArray | None, most_bytes: int) -> Iterator[TypedPiece]:
+        for piece in self._format.batches(values, most_bytes, skip_bytes=0, programs=None):
+            bad = [BadRow(each.row, each.why, None, each.place, each.why) for each in piece.faults()]
+            yield TypedPiece(piece.array, piece.start, piece.end, tuple(bad))
 
 
 class TextRows:

@@ -39,6 +39,17 @@ def test_the_column_of_bad_records_is_the_last_or_where_it_is_named():
         ({**AVRO, "messageName": "Order"}, "needs 'valueFormat'=protobuf"),
         ({**BASE, "valueFormat": "protobuf"}, "the format protobuf needs the schemas"),
         ({**AVRO, "protobuf.enums.as.ints": "true"}, "needs 'valueFormat' or 'keyFormat' to be protobuf"),
+        ({**AVRO, "schemaIdIn": "none"}, "'schemaIdIn'=none needs 'readerSchema' with 'valueFormat'=avro"),
+        (
+            {**AVRO, "readerSchema": '"long"', "schemaIdIn": "none", "keyFormat": "protobuf"},
+            "needs 'keyReaderSchema' with 'keyFormat'=protobuf",
+        ),
+        ({**AVRO, "readerSchema": '"long"', "schemaIdIn": "prefix"}, "'schemaIdIn'=prefix is for writing"),
+        ({**BASE, "valueFormat": "json", "schemaIdIn": "none"}, "Leave 'schemaIdIn' out"),
+        (
+            {**AVRO, "readerSchema": '"long"', "schemaIdIn": "none", "recordTypes": "a"},
+            "'recordTypes' cannot be combined with 'schemaIdIn'=none",
+        ),
         ({**AVRO, "recordTypes": "a,,b"}, "names, each once, separated by commas"),
         ({**BASE, "valueFormat": "json", "recordTypes": "a"}, "needs 'valueFormat'=avro or protobuf, got 'json'"),
         (

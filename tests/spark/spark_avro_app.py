@@ -1,5 +1,6 @@
 """Reads the same records by `valueFormat=avro` and by spark-avro's `from_avro`, and compares what comes out. Then
-writes the rows by `valueFormat=avro` and by `to_avro`, and compares what fastavro reads of both.
+writes the rows by `valueFormat=avro` and by `to_avro`, and compares what fastavro reads of both, and what
+`schemaIdIn=none` reads of both.
 
     python spark_avro_app.py BOOTSTRAP TOPIC SCHEMAS FOLDER JAR WRITTEN
 
@@ -44,7 +45,9 @@ def main(bootstrap: str, topic: str, schemas: str, folder: str, jar: str, writte
             found = compared(ours, rows, theirs)
             equal += found[0]
             differ += [f"{reader}\n{writer}\n{each}" for each in found[1]]
-        pairs = written_by_both(spark, ours, reader, {**options, "assign": json.dumps({written: [partition]})})
+        to_written = {**options, "assign": json.dumps({written: [partition]})}
+        pairs = written_by_both(spark, ours, reader, to_written)
+        pairs += read_back(spark, ours, rows, reader, to_written)
         alike += sum(mine == other for mine, other in pairs)
         differ += [f"{reader}\n  ours   {mine}\n  theirs {other}" for mine, other in pairs if mine != other]
     print(json.dumps({"release": spark.version, "equal": equal, "written": alike, "differ": differ}))
@@ -93,6 +96,22 @@ def written_by_both(
     theirs = ours.select("offset", to_avro("value", for_spark(reader)).alias("value")).collect()
     assert len(mine) == len(theirs)
     return [(shown(mine[row.offset], reader), shown(bytes(row.value), reader)) for row in theirs]
+
+
+def read_back(
+    spark: SparkSession, ours: DataFrame, rows: dict[int, str], reader: Any, options: dict[str, str]
+) -> list[tuple[str, str]]:
+    """What `schemaIdIn=none` reads of our bare records, which are there, and of `to_avro`'s. `rows`: by offset."""
+    ((topic, (partition,)),) = json.loads(options["assign"]).items()
+    bare = ours.select(expr("CAST(offset AS STRING) AS key"), to_avro("value", for_spark(reader)).alias("value"))
+    bare = bare.withColumn("partition", expr(str(partition)))
+    bare.write.format("pykafka").options(**options_of_a_write(options), topic=topic).mode("append").save()
+    back = spark.read.format("pykafka").options(
+        **options, valueFormat="avro", readerSchema=json.dumps(reader), schemaIdIn="none"
+    )
+    found = back.load().select("key", "value").collect()
+    assert len(found) == 2 * len(rows)
+    return [(text_of(row), rows[int(row.key)]) for row in found]
 
 
 def options_of_a_write(options: dict[str, str]) -> dict[str, str]:

@@ -74,4 +74,4 @@ def test_rows_are_those_of_from_avro_and_records_those_of_to_avro(kafka_broker, 
     answer = run_on("4.2", APP, kafka_broker.bootstrap_servers, topic, schemas, tmp_path, jar, written_to)
     assert not answer["differ"], "\n".join(answer["differ"][:5])
     assert answer["equal"] >= least
-    assert answer["written"] >= least
+    assert answer["written"] >= 3 * least  # compared by fastavro; ours and `to_avro`'s, read without a schema id

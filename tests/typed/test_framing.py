@@ -13,7 +13,7 @@ from kept_schemas import KeptSchemas, avro, encoded, framed
 from kafkasource.errors import RegistryUnavailable, SchemaError
 from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.typed.framing import MOST_KNOWN, frame_of, frame_of_header, frames_of
-from kafkasource.typed.rows import BadRow, RegisteredRows, TextRows
+from kafkasource.typed.rows import BadRow, BareRows, RegisteredRows, TextRows
 from kafkasource.typed.schema_source import RegisteredSchema
 
 MIB = 1 << 20
@@ -227,3 +227,27 @@ def test_where_every_record_has_a_header_its_bytes_are_no_frames():
     rows, bad = decoded(RegisteredRows(avro(ORDER), KeptSchemas({GUID: ORDER})), values, headers)
     assert rows == [None if n == 7 else {"id": n, "item": "x"} for n in range(100)]
     assert bad == []
+
+
+def test_bare_avro_is_read_by_the_schema_that_has_written_it():
+    records = [{"id": n, "item": "x" * n} for n in range(300)]
+    bare = [encoded(ORDER, record) for record in records]
+    found = decoded(BareRows(avro(ORDER)), binary(None, *bare), most_bytes=4_000)
+    assert found == ([None, *records], [])
+
+
+def test_bare_bytes_that_are_cut_or_left_over_are_bad():
+    record = encoded(ORDER, {"id": 1, "item": "a"})
+    found, bad = decoded(BareRows(avro(ORDER)), binary(record[:-1], record, record + b"\0", b""))
+    assert found == [None, {"id": 1, "item": "a"}, None, None]
+    assert [(each.row, each.schema_id) for each in bad] == [(0, None), (2, None), (3, None)]
+    assert all(each.reason and each.cause for each in bad)
+
+
+def test_bare_protobuf_is_read_by_the_message_that_is_named():
+    """The bytes are those of Google's documentation of the encoding: 150 in the field 1."""
+    schema = RegisteredSchema("PROTOBUF", 'syntax = "proto3"; message Other {} message Test1 { int32 a = 1; }')
+    rows = BareRows(schema, "Test1")
+    found, bad = decoded(rows, binary(bytes.fromhex("089601"), None, b"", bytes.fromhex("0896")))
+    assert found == [{"a": 150}, None, {"a": None}, None]
+    assert [each.row for each in bad] == [3]

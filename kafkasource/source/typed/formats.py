@@ -26,7 +26,7 @@ from kafkasource.typed.framing import Side
 from kafkasource.typed.json.rows import JsonRows
 from kafkasource.typed.json.types_of import column_type
 from kafkasource.typed.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
-from kafkasource.typed.rows import RegisteredRows, TextRows, TypedRows
+from kafkasource.typed.rows import BareRows, RegisteredRows, TextRows, TypedRows
 from kafkasource.typed.schema_source import KINDS, RecordType, RegisteredSchema
 from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
 
@@ -55,6 +55,7 @@ class Format:
     message_name: str | None = None  # of protobuf, where the reader's schema declares several
     types: tuple[RecordType, ...] = ()  # `recordTypes`
     rendering: Rendering = AS_FROM_PROTOBUF  # of protobuf
+    is_bare: bool = False  # records name no schema: `reader` has written them
 
     def rows(self, schemas: Schemas | None, *, to_first_bad: bool = False) -> TypedRows:
         """`to_first_bad`: as `RegisteredRows` takes it."""
@@ -62,6 +63,8 @@ class Format:
             return TextRows()
         if self.name == "json":
             return JsonRows(column_type(self.reader), self.side)
+        if self.is_bare:
+            return BareRows(self.reader, self.message_name, self.rendering)
         assert schemas is not None
         return RegisteredRows(
             self.reader,
@@ -112,11 +115,13 @@ class RowFormats:
             if side not in readers:
                 text = options[READER_OPTIONS[side]]
                 readers[side] = reader_schema(text, side, names[side], messages[side], schemas, topics, rendering)
+        is_bare = options["schemaIdIn"] == "none"
+        of_value = {"value": types}
         formats = [
-            Format(side, name, readers.get(side), messages.get(side), types if side == "value" else (), rendering)
+            Format(side, name, readers.get(side), messages.get(side), of_value.get(side, ()), rendering, is_bare)
             for side, name in names.items()
         ]
-        of_writers = [side for side in registered if names[side] != "json"]
+        of_writers = [side for side in registered if names[side] != "json" and not is_bare]
         subjects = [subject_of(topic, side) for topic in topics or () for side in of_writers]
         subjects += [each.subject for each in types if each.subject is not None]
         return cls(
@@ -144,7 +149,7 @@ class RowFormats:
     def fetched(self) -> tuple[str, ...]:
         """What is decoded of the record batches: an error or a bad record needs more than the rows have."""
         names = set(self.columns) | {"topic", "partition", "offset"}
-        if any(each.reader is not None for each in self.used):
+        if any(each.reader is not None and not each.is_bare for each in self.used):
             names.add("headers")
         if self.has_bad_record:
             names |= {"key", "value"}

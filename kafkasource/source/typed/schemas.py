@@ -113,6 +113,11 @@ def schema_by_option(
             f"option {option!r}: expected latest, version:3, subject:NAME, id:7, file:PATH or {shown}, got"
             f" {given[:100]!r}"
         )
+    if schemas is None and kind != JSON:
+        raise OptionError(
+            f"option {option!r}={given[:100]} asks a registry: set 'schemaRegistry.url', or {option!r} to file:PATH or "
+            "a schema's text"
+        )
     if schemas is None:
         raise OptionError(
             f"the format json needs the columns: set {option!r} to Spark's DDL (`id BIGINT, tags ARRAY<STRING>`), let "

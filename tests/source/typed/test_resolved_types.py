@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 from fake_registry import Fault, a_registry
-from kept_schemas import framed
+from kept_schemas import encoded, framed
 
 from kafkasource import options
 from kafkasource.errors import OptionError
@@ -206,3 +206,20 @@ def test_a_readers_schema_with_comments_or_a_byte_order_mark_is_taken_wherever_i
     for reader in (text, f"\ufeff{text}", f"file:{tmp_path / 'order.avsc'}", "id:1"):
         more = {"valueFormat": "avro", "schemaRegistry": "schemas_with_comments:text_of", "readerSchema": reader}
         assert read(row_formats(parsed(None, **more)), [framed(1, ORDER, {"id": 7})]) == ([{"id": 7}], {})
+
+
+def test_bare_records_need_no_registry_and_carry_their_schema_to_the_tasks():
+    chosen = parsed(None, valueFormat="avro", readerSchema=json.dumps(ORDER), schemaIdIn="none")
+    schema = schema_of(chosen, row_formats(chosen))
+    values = [encoded(ORDER, {"id": 7}), None, encoded(ORDER, {"id": 7}) + b"\0"]
+    found, bad = read(row_formats(chosen, schema), values)
+    assert found == [{"id": 7}, None, None]
+    assert list(bad) == [2]
+    with pytest.raises(OptionError, match="'readerSchema'=id:7 asks a registry"):
+        row_formats(parsed(None, valueFormat="avro", readerSchema="id:7", schemaIdIn="none"))
+    with a_registry() as registry:
+        registry.add("t-value", json.dumps(ORDER))
+        chosen = parsed(registry.url, valueFormat="avro", readerSchema="latest", schemaIdIn="none")
+        formats = row_formats(chosen)
+        assert read(formats, values)[0] == [{"id": 7}, None, None]
+        assert formats.schemas is None  # so the tasks get no credentials of the registry
