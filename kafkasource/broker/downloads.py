@@ -17,7 +17,7 @@ from kafkasource.broker.jvm.jars import cache_dir, locked
 from kafkasource.broker.registry import detached as detached_registry
 from kafkasource.errors import KafkaSourceError
 
-# With another suffix (`kafka-4.3.1.xyz`): a download that a process began and died, or that an earlier clean has renamed.
+# `kafka-4.3.1.xyz`: a download whose process died, or one that an earlier clean has renamed.
 _OURS = re.compile(r"(ivy|(kafka|spark-sql-kafka|apicurio-registry)-\d+(\.\d+)+)(\.\w+)?")
 _REMOVED = ".removed"
 
