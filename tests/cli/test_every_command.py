@@ -159,6 +159,40 @@ def test_wrong_words_get_what_was_meant(words, said, capsys):
     assert said in capsys.readouterr().err
 
 
+# The least that each command with a broker needs beside the cluster.
+LEAST = {
+    "dlq list": "d", "dlq replay": "d", "dlq show": "d",
+    "groups delete": "g", "groups describe": "g", "groups list": "",
+    "lag": "-g g",
+    "offsets delete": "-g g -t t", "offsets set": "-g g --to latest", "offsets show": "-g g",
+    "offsets translate": "--source a --offset t:0:1",
+    "read": "t",
+    "topics alter": "t -p 2", "topics create": "t", "topics delete": "t", "topics describe": "t", "topics list": "",
+    "transactions abort": "--prefix p", "transactions list": "--prefix p",
+    "ui": "--port 0",
+    "write": "t",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("security", "said"),
+    [
+        ("", "127.0.0.1:1"),  # where nothing listens
+        ("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config=wrong\n", "sasl.jaas.config"),
+    ],
+    ids=["address", "security"],
+)
+@pytest.mark.parametrize("words", sorted(COMMANDS.keys() - WITHOUT_A_CLUSTER - {"doctor"}))  # test_cluster_arguments.py
+def test_each_takes_the_address_and_the_security_of_a_command_config(
+    words, security, said, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
+    file = tmp_path / "client.properties"
+    file.write_text(f"bootstrap.servers=127.0.0.1:1\ndefault.api.timeout.ms=20\n{security}")
+    assert main([*words.split(), *LEAST[words].split(), "--command-config", str(file)]) == 1
+    assert said in "".join(capsys.readouterr())
+
+
 def test_the_help_names_the_releases_of_kafka_that_can_be_started():
     (version,) = [each for each in COMMANDS["broker start"]._actions if each.dest == "kafka_version"]
     for release in re.findall(r"[\d.]+\d", releases.TRIED):
