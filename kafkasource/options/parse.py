@@ -291,7 +291,7 @@ def _check_formats(options: Options) -> None:
             )
     named = _registered_formats(options)
     if "schemaIdIn" in options.given:
-        _check_bare(options, named)
+        _check_without_ids(options, named)
         return
     if named and options["schemaRegistry"] is None and options["schemaRegistry.url"] is None:
         raise OptionError(
@@ -301,27 +301,29 @@ def _check_formats(options: Options) -> None:
         )
 
 
-def _check_bare(options: Options, named: Sequence[str]) -> None:
-    """`named`: the formats of records that name their schemas, but here do not."""
-    if options["schemaIdIn"] != "none":
+def _check_without_ids(options: Options, named: Sequence[str]) -> None:
+    """Check a read's `schemaIdIn`. `named`: the formats of records that otherwise name their schemas by ids."""
+    word = options["schemaIdIn"]
+    if word not in ("none", "fingerprint"):
         raise OptionError(
-            f"option 'schemaIdIn'={options['schemaIdIn']} is for writing: a read finds the id wherever a record has it. "
-            "Leave it out, or set it to none where records name no schema"
+            f"option 'schemaIdIn'={word} is for writing: a read finds the id wherever a record has it. Leave it out, "
+            "or set it to none where records name no schema"
         )
-    if not named:
+    takes = REGISTERED_FORMATS if word == "none" else ("avro",)
+    if not named or not set(named).issubset(takes):
         raise OptionError(
-            "option 'schemaIdIn'=none needs 'valueFormat' or 'keyFormat' to be one of "
-            f"{', '.join(REGISTERED_FORMATS)}: JSON is read without a schema id as it is. Leave 'schemaIdIn' out"
+            f"option 'schemaIdIn'={word} needs 'valueFormat' or 'keyFormat' to be {' or '.join(takes)}, and none to be "
+            "another format with schema ids; json needs no id. Change the format, or leave 'schemaIdIn' out"
         )
     for side, text in (("valueFormat", "readerSchema"), ("keyFormat", "keyReaderSchema")):
-        if options[side] in REGISTERED_FORMATS and not (options[text] or "").strip():
+        if options[side] in named and not (options[text] or "").strip():
             raise OptionError(
-                f"option 'schemaIdIn'=none needs {text!r} with {side!r}={options[side]}: the schema that all records "
+                f"option 'schemaIdIn'={word} needs {text!r} with {side!r}={options[side]}: the schema that all records "
                 f"were written by. Set {text!r} to file:PATH or the schema's text"
             )
     if options["recordTypes"] is not None:
         raise OptionError(
-            "option 'recordTypes' cannot be combined with 'schemaIdIn'=none: records that name no schema do not say "
+            f"option 'recordTypes' cannot be combined with 'schemaIdIn'={word}: records without a schema id do not say "
             "their type. Leave out one of the two"
         )
 
@@ -342,6 +344,8 @@ def _registered_formats(options: Options) -> list[str]:
 
 def _check_written_formats(options: Options) -> None:
     _registered_formats(options)  # for its errors
+    if options["schemaIdIn"] == "fingerprint":
+        raise OptionError("option 'schemaIdIn'=fingerprint is for reading: a write has prefix, header and none")
     if options["schemaRegistry.url"] is not None:
         return
     function = options["schemaRegistry"] is not None

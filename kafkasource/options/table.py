@@ -228,13 +228,15 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "schemaIdIn",
-        choice("prefix", "header", "none"),
+        choice("prefix", "header", "none", "fingerprint"),
         "prefix",
         BOTH,
         "Where a record says the id of its schema. `prefix`: in the five bytes in front of it, as Confluent's "
         "serializers do. `header`: in the header `__value_schema_id` or `__key_schema_id`. `none`: nowhere. A read "
-        "finds an id wherever it is, so it takes `none` alone: keys and values are bare Avro or Protobuf, as Spark's "
-        "`to_avro` and `to_protobuf` give them, all written by `readerSchema` (`keyReaderSchema`).",
+        "finds an id wherever it is, so it takes two other words. `none`: keys and values are bare Avro or Protobuf, "
+        "as Spark's `to_avro` and `to_protobuf` give them, all written by `readerSchema` (`keyReaderSchema`). "
+        "`fingerprint`: records are in Avro's single-object encoding, and those of `readerSchema` are read, without a "
+        "registry.",
         per_cluster=False,
     ),
     Option(
@@ -295,9 +297,10 @@ OPTIONS: tuple[Option, ...] = (
         FUNCTION,
         None,
         BOTH,
-        "In place of a registry's URL: `module:function`, a function of yours. It gets the id of a schema (an `int`, "
-        "or a `UUID`) and returns the text of the schema, or None for an id that it does not know. The module must be "
-        "there on the driver, and for a read on the workers. It knows ids alone: a write needs `writerSchema=id:7`.",
+        "In place of a registry's URL: `module:function`, a function of yours. It gets the id of a schema (an `int`; "
+        "a `UUID`, of Confluent or of AWS Glue; `bytes`, the fingerprint of Avro's single-object encoding) and returns "
+        "the text of the schema, or None for an id that it does not know. The module must be there on the driver, and "
+        "for a read on the workers. It knows ids alone: a write needs `writerSchema=id:7`.",
         not_with=(Other("schemaRegistry.url", why="both say where schemas are"),),
         per_cluster=False,
     ),

@@ -38,7 +38,7 @@ from kafkasource.registry.rest import RestClient
 from kafkasource.registry.settings import RegistryOptions
 from kafkasource.security.quoting import printable
 from kafkasource.security.recent import Recent
-from kafkasource.typed.schema_source import RegisteredSchema
+from kafkasource.typed.schema_source import Fingerprint, RegisteredSchema, SchemaId
 
 log = logging.getLogger("kafkasource.client")
 
@@ -78,7 +78,7 @@ class RegistryClient:
             lambda found: len(found.text), 0, clock=clock
         )
 
-    def schema(self, schema_id: int | UUID) -> RegisteredSchema:
+    def schema(self, schema_id: SchemaId) -> RegisteredSchema:
         """The schema of an id (of Confluent's GUID from 8.0 on), with its references.
 
         Raises UnknownSchemaId where the answer depends on the id: the registry has no such id, does not give this one
@@ -86,6 +86,11 @@ class RegistryClient:
         MOST_UNKNOWN ids of this kind the registry is not asked for further ids until UNKNOWN_PAUSE_S have passed, and
         they count as unknown: a record can name any id, and each costs a request.
         """
+        if isinstance(schema_id, Fingerprint):
+            raise UnknownSchemaId(
+                f"a registry knows no schema by its fingerprint ({schema_id}), and the reader's schema has another. "
+                "Set 'schemaRegistry' to a function that does"
+            )
         try:
             return self._schemas.get(schema_id, lambda: self._ask_schema(schema_id))
         except SchemaNotFound as error:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from uuid import UUID
 
 from kafkasource import user_functions
 from kafkasource.errors import RegistryError, UnknownSchemaId
 from kafkasource.options.types import is_json
-from kafkasource.typed.schema_source import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaSource
+from kafkasource.typed.schema_source import AVRO, JSON, PROTOBUF, RegisteredSchema, SchemaId, SchemaSource
 
 FUNCTION = "schemaRegistry"
 
@@ -27,19 +26,19 @@ class FunctionSchemas:
     def source(self) -> SchemaSource:
         return self
 
-    def schema(self, schema_id: int | UUID) -> RegisteredSchema:
+    def schema(self, schema_id: SchemaId) -> RegisteredSchema:
         """A process asks the function once for an id. What it raises fails the task; None is an unknown id."""
         text = _asked(self.function, schema_id)
         return RegisteredSchema(AVRO if is_json(text) else PROTOBUF, text)
 
-    def schema_as(self, schema_id: int | UUID, kind: str) -> RegisteredSchema:
+    def schema_as(self, schema_id: SchemaId, kind: str) -> RegisteredSchema:
         """As `schema`, where a JSON Schema is wanted: its text looks like Avro's."""
         found = self.schema(schema_id)
         return RegisteredSchema(JSON, found.text) if kind == JSON else found
 
 
 @lru_cache(maxsize=4096)
-def _asked(function: str, schema_id: int | UUID) -> str:
+def _asked(function: str, schema_id: SchemaId) -> str:
     loaded = user_functions.load(function, FUNCTION)
     try:
         text = loaded(schema_id)

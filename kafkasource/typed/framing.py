@@ -2,19 +2,21 @@
 
     Confluent          0x00, id (int32), record
     Apicurio           0x00, id (int64, its first four bytes are zero), record: 8 bytes where Confluent has 4
+    single object      0xC3, 0x01, the schema's fingerprint (8 bytes, the lowest first), record: Avro's specification
+    AWS Glue           0x03, and what `typed.glue` says
     a record's header  `__value_schema_id` or `__key_schema_id`: 0x01, UUID (16 bytes), or 0x00, id (int32); the
                        record's bytes have nothing in front
 
 Of a Protobuf schema, the message index stands behind the id (`protobuf.message_index`), in a header, too.
 
-All numbers are big-endian. A header goes before the bytes, as in Confluent's deserializers; of several headers of the
-name the last counts. Registries give no id 0, so four zero bytes behind the first begin an id of eight bytes.
+All other numbers are big-endian. A header goes before the bytes, as in Confluent's deserializers; of several headers
+of the name the last counts. Registries give no id 0, so four zero bytes behind the first begin an id of eight bytes.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 from uuid import UUID
@@ -24,24 +26,30 @@ import pyarrow.compute as pc
 
 from kafkasource.typed import kernel
 from kafkasource.typed.decode import view_of
-from kafkasource.typed.protobuf.message_index import MessageIndex, message_index_of
+from kafkasource.typed.glue import GLUE_BYTES
+from kafkasource.typed.protobuf.message_index import MessageIndex, message_index_of, place_of
+from kafkasource.typed.schema_source import Fingerprint, SchemaId
 
 Side: TypeAlias = Literal["key", "value"]
 
 HEADER_NAMES: dict[Side, str] = {"key": "__key_schema_id", "value": "__value_schema_id"}
 ID_BYTES = 5  # the first byte and Confluent's id
 LONG_ID_BYTES = 9  # the first byte and Apicurio's id
+FINGERPRINT_BYTES = 10  # the first two bytes and a fingerprint
+MOST_FRAME_BYTES = max(LONG_ID_BYTES, FINGERPRINT_BYTES, GLUE_BYTES)
 MOST_ID = (1 << 31) - 1
 MOST_INDEX_BYTES = 64
 MOST_KNOWN = 64  # frames that the kernel looks for in a column
 _UUID_BYTES = 17
+_GLUE = 0x03
+_SINGLE_OBJECT = b"\xc3\x01"
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
     """What is in front of a record, or in its header."""
 
-    schema_id: int | UUID | None = None
+    schema_id: SchemaId | None = None
     size: int = 0  # bytes in front of the record
     message: MessageIndex | None = None  # of a Protobuf schema
     fault: str = ""  # why the record is bad; then there is no id
@@ -56,9 +64,13 @@ class Frames:
 
 
 def frame_of(start: bytes) -> Frame:
-    """The frame of a record. `start`: its first LONG_ID_BYTES, or all there is."""
+    """The frame of a record. `start`: its first MOST_FRAME_BYTES, or all there is."""
     if not start:
         return Frame(fault="the record is empty, which is no tombstone: a tombstone is null")
+    if start[0] == _GLUE:
+        return _glue_frame(start)
+    if start[:2] == _SINGLE_OBJECT and len(start) >= FINGERPRINT_BYTES:
+        return Frame(Fingerprint(start[2:FINGERPRINT_BYTES]), FINGERPRINT_BYTES)
     if start[0] != 0:
         return Frame(fault=f"the first byte is 0x{start[0]:02x}, not 0x00 as in front of a schema id")
     if len(start) < ID_BYTES:
@@ -73,6 +85,18 @@ def frame_of(start: bytes) -> Frame:
     return Frame(number, size)
 
 
+def _glue_frame(start: bytes) -> Frame:
+    if len(start) < GLUE_BYTES:
+        return Frame(fault=f"the record has {len(start)} bytes, fewer than the frame of AWS Glue ({GLUE_BYTES})")
+    if start[1] == 5:  # `glue.plain_parts` has left it as it was
+        return Frame(
+            fault="the record is not compressed by zlib as its frame of AWS Glue says, or has more than 16 MiB"
+        )
+    if start[1] != 0:
+        return Frame(fault=f"the compression is 0x{start[1]:02x}, neither 0x00 nor 0x05 as in the frame of AWS Glue")
+    return Frame(UUID(bytes=start[2:GLUE_BYTES]), GLUE_BYTES)
+
+
 def frame_bytes(schema_id: int) -> bytes:
     """Confluent's frame of an id: in front of a record, or in its header."""
     return b"\0" + schema_id.to_bytes(4, "big")
@@ -82,7 +106,7 @@ def with_index(frame: Frame, start: bytes) -> Frame:
     """With the message index behind the id. `start`: of the record, or what a header has from its index on."""
     if frame.schema_id is None:
         return frame
-    found = message_index_of(start, frame.size)
+    found = (place_of if start[:1] == bytes([_GLUE]) else message_index_of)(start, frame.size)
     if found is None:
         return replace(
             frame, schema_id=None, fault="behind the schema id there is no message index, as Protobuf has it"
@@ -147,8 +171,8 @@ def _in_front(values: pa.BinaryArray, indexed: bool) -> tuple[list[Frame], memor
         if row == len(values):
             break
         begin, end = places[row + values.offset : row + values.offset + 2]
-        start = bytes(data[begin : min(end, begin + LONG_ID_BYTES + MOST_INDEX_BYTES)])
-        frame = frame_of(start[:LONG_ID_BYTES])
+        start = bytes(data[begin : min(end, begin + MOST_FRAME_BYTES + MOST_INDEX_BYTES)])
+        frame = frame_of(start[:MOST_FRAME_BYTES])
         if indexed:
             frame = with_index(frame, start)
         if frame.schema_id is None or len(known) == MOST_KNOWN:
@@ -161,6 +185,11 @@ def _in_front(values: pa.BinaryArray, indexed: bool) -> tuple[list[Frame], memor
     for row, number in of_others:
         numbers[row] = 1 + len(known) + number
     return [Frame(), *known, *others], numbers
+
+
+def rows_with_header(headers: pa.ListArray | None, side: Side) -> Container[int]:
+    """The rows whose header names the schema: in front of these records there is nothing."""
+    return _of_headers(headers, HEADER_NAMES[side]).keys()
 
 
 def _of_headers(headers: pa.ListArray | None, name: str) -> dict[int, bytes | None]:

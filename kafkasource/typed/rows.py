@@ -6,27 +6,33 @@ What is bad is null in the typed column, and a `BadRow` says why. A tombstone is
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
-from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkasource.errors import SchemaError, UnknownSchemaId
+from kafkasource.typed.avro.fingerprint import fingerprint_of
+from kafkasource.typed.avro.parse import parse_schema
 from kafkasource.typed.bounds import reading_a_schema
 from kafkasource.typed.decode import MOST_OFFSET, NOT_DECODED
-from kafkasource.typed.framing import Frame, Frames, Side, frames_of
+from kafkasource.typed.framing import Frame, Frames, Side, frames_of, rows_with_header
+from kafkasource.typed.glue import plain_parts
 from kafkasource.typed.protobuf.message_index import MessageIndex
 from kafkasource.typed.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
 from kafkasource.typed.record_formats import record_format
-from kafkasource.typed.schema_source import RecordType, RegisteredSchema, SchemaSource
+from kafkasource.typed.schema_source import AVRO, Fingerprint, RecordType, RegisteredSchema, SchemaId, SchemaSource
 
 # Causes; the others are opcodes.ERRORS.
 NO_ID = "no schema id"
 UNKNOWN_ID = "unknown schema id"
 UNREADABLE = "the schema does not fit the reader's"
 NOT_UTF8 = "the bytes are not UTF-8"
+
+MIB = 1 << 20
+SIZES_OF_INPUT = 4  # a record counts its columns, and old buffers while they grow
 
 _BEHIND = "behind a bad record"  # nobody sees it
 _MOST_WRITERS = 1_000  # where this many are kept, no further bad ones are kept
@@ -36,7 +42,7 @@ _MOST_WRITERS = 1_000  # where this many are kept, no further bad ones are kept
 class BadRow:
     row: int  # of the column that was decoded
     reason: str
-    schema_id: int | UUID | None = None  # None: the record does not say one
+    schema_id: SchemaId | None = None  # None: the record does not say one
     place: str = ""  # in the reader's schema: `$.lines[].price`; empty: the fault is no field's
     cause: str = ""  # the kind of reason, of few: a label
 
@@ -49,6 +55,13 @@ class TypedPiece:
     start: int
     end: int
     bad: tuple[BadRow, ...] = ()  # by row
+
+    def behind(self, rows: int) -> TypedPiece:
+        """Give the same piece, of a column with `rows` more rows in front."""
+        if not rows:
+            return self
+        bad = tuple(replace(each, row=each.row + rows) for each in self.bad)
+        return TypedPiece(self.array, self.start + rows, self.end + rows, bad)
 
 
 class TypedRows(Protocol):
@@ -87,15 +100,25 @@ class RegisteredRows:
         asked for that only later rows name."""
         self._format = record_format(reader, message_name, types, rendering)
         self.type: pa.DataType = self._format.type
+        self._readers = {reader, *(each.schema for each in types)}
         self._source = source
         self._side: Side = side
         self._to_first_bad = to_first_bad
-        self._writers: dict[tuple[int | UUID, MessageIndex | None], _Writer] = {}
+        self._writers: dict[tuple[SchemaId, MessageIndex | None], _Writer] = {}
         # Ids of the same schema share a program.
         self._by_schema: dict[tuple[RegisteredSchema, MessageIndex | None], _Writer] = {}
 
     def pieces(self, values: pa.BinaryArray, headers: pa.ListArray | None, most_bytes: int) -> Iterator[TypedPiece]:
         """Raises what the source of schemas raises, but UnknownSchemaId: such a record is bad."""
+        for start, part in plain_parts(values, lambda: rows_with_header(headers, self._side)):
+            most_of_part = most_bytes
+            if part.nbytes > values.nbytes:
+                most_of_part = max(most_bytes, SIZES_OF_INPUT * part.nbytes + MIB)
+            of_part = None if headers is None else headers.slice(start, len(part))
+            for piece in self._pieces(part, of_part, most_of_part):
+                yield piece.behind(start)
+
+    def _pieces(self, values: pa.BinaryArray, headers: pa.ListArray | None, most_bytes: int) -> Iterator[TypedPiece]:
         found = frames_of(values, self._side, headers, indexed=self._format.has_index)
         writers = self._writers_of(found)
         without = [
@@ -133,7 +156,7 @@ class RegisteredRows:
         writer = self._writers.get(key)
         if writer is None:
             try:
-                schema = self._source.schema(frame.schema_id)
+                schema = self._schema(frame.schema_id)
             except UnknownSchemaId as error:
                 return _Writer(fault=str(error), cause=UNKNOWN_ID)  # not kept: it may be registered in a moment
             writer = self._by_schema.get((schema, frame.message)) or self._compiled(schema, frame.message)
@@ -141,6 +164,18 @@ class RegisteredRows:
                 return writer  # records can name any number of message indexes
             self._writers[key] = self._by_schema[schema, frame.message] = writer
         return writer
+
+    def _schema(self, schema_id: SchemaId) -> RegisteredSchema:
+        """The fingerprints of the readers' own schemas need no source."""
+        if isinstance(schema_id, Fingerprint) and self._format.kind == AVRO:
+            found = self._own_fingerprints.get(schema_id)
+            if found is not None:
+                return found
+        return self._source.schema(schema_id)
+
+    @cached_property
+    def _own_fingerprints(self) -> dict[Fingerprint, RegisteredSchema]:
+        return {fingerprint_of(parse_schema(each.text, each.texts_by_name)): each for each in self._readers}
 
     def _compiled(self, schema: RegisteredSchema, message: MessageIndex | None) -> _Writer:
         if schema.kind != self._format.kind:

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NoReturn, Protocol, TypeAlias
 from uuid import UUID
+
+from kafkasource.errors import UnknownSchemaId
 
 AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
 KINDS = {"avro": AVRO, "protobuf": PROTOBUF, "json": JSON}  # of the formats of keys and values that have schemas
+
+
+class Fingerprint(bytes):
+    """Names an Avro schema in the single-object encoding: the 8 bytes of CRC-64-AVRO, the lowest first."""
+
+    def __str__(self) -> str:
+        return self.hex()
+
+
+SchemaId: TypeAlias = int | UUID | Fingerprint
+"""A registry's number, Confluent's GUID or the UUID of Glue, or a fingerprint."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +61,19 @@ class RecordType:
 class SchemaSource(Protocol):
     """Thread-safe. May wait for another server."""
 
-    def schema(self, schema_id: int | UUID) -> RegisteredSchema:
+    def schema(self, schema_id: SchemaId) -> RegisteredSchema:
         """The schema of a record's id.
 
         Raises UnknownSchemaId where the source itself says that it has no such id: a fault of the record. Any other
         KafkaSourceError is a failure of the source, and never a record's fault.
         """
+
+
+class NoSchemas:
+    """The `SchemaSource` of a read that has no registry and no function."""
+
+    def schema(self, schema_id: SchemaId) -> NoReturn:
+        raise UnknownSchemaId(
+            f"the fingerprint of the reader's schema is known alone, not {schema_id}. Set 'schemaRegistry.url' or "
+            "'schemaRegistry' for records of other schemas"
+        )

@@ -45,7 +45,11 @@ def test_the_column_of_bad_records_is_the_last_or_where_it_is_named():
             "needs 'keyReaderSchema' with 'keyFormat'=protobuf",
         ),
         ({**AVRO, "readerSchema": '"long"', "schemaIdIn": "prefix"}, "'schemaIdIn'=prefix is for writing"),
-        ({**BASE, "valueFormat": "json", "schemaIdIn": "none"}, "Leave 'schemaIdIn' out"),
+        ({**BASE, "valueFormat": "json", "schemaIdIn": "none"}, "leave 'schemaIdIn' out"),
+        (
+            {**BASE, "valueFormat": "protobuf", "readerSchema": "message M {}", "schemaIdIn": "fingerprint"},
+            "'schemaIdIn'=fingerprint needs 'valueFormat' or 'keyFormat' to be avro",
+        ),
         (
             {**AVRO, "readerSchema": '"long"', "schemaIdIn": "none", "recordTypes": "a"},
             "'recordTypes' cannot be combined with 'schemaIdIn'=none",
@@ -83,6 +87,7 @@ URL = {"schemaRegistry.url": "http://r"}
         ({**WRITE, **URL, "valueFormat": "string", "writerSchema": "latest"}, "needs 'valueFormat'"),
         ({**WRITE, **URL, "keyWriterSchema": "latest"}, "needs 'keyFormat'"),
         ({**WRITE, **URL, "schemaIdIn": "front"}, "expected one of prefix, header, none"),
+        ({**WRITE, **URL, "schemaIdIn": "fingerprint"}, "'schemaIdIn'=fingerprint is for reading"),
     ],
 )
 def test_what_makes_no_sense_for_a_write_is_refused(given, words):

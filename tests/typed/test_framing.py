@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from kept_schemas import KeptSchemas, avro, encoded, framed
+from kept_schemas import KeptSchemas, avro, encoded, fastavro, framed
 
 from kafkasource.errors import RegistryUnavailable, SchemaError
 from kafkasource.records.arrow.columns import HEADERS_TYPE
+from kafkasource.typed import glue
 from kafkasource.typed.framing import MOST_KNOWN, frame_of, frame_of_header, frames_of
 from kafkasource.typed.rows import BadRow, BareRows, RegisteredRows, TextRows
-from kafkasource.typed.schema_source import RegisteredSchema
+from kafkasource.typed.schema_source import Fingerprint, NoSchemas, RegisteredSchema
 
 MIB = 1 << 20
 CONFLUENT = json.loads((Path(__file__).parent / "confluent_frames.json").read_text())
@@ -251,3 +253,105 @@ def test_bare_protobuf_is_read_by_the_message_that_is_named():
     found, bad = decoded(rows, binary(bytes.fromhex("089601"), None, b"", bytes.fromhex("0896")))
     assert found == [{"a": 150}, None, {"a": None}, None]
     assert [each.row for each in bad] == [3]
+
+
+def single_object(schema, record):
+    """Encode as Avro's specification says, with fastavro's fingerprint."""
+    fingerprint = fastavro.schema.fingerprint(fastavro.schema.to_parsing_canonical_form(schema), "CRC-64-AVRO")
+    return b"\xc3\x01" + bytes.fromhex(fingerprint) + encoded(schema, record)
+
+
+def test_the_single_object_encoding_is_read_by_its_fingerprint_and_the_readers_own_needs_no_source():
+    values = binary(
+        single_object(ORDER, {"id": 1, "item": "a"}), None, single_object(OLD_ID, {"id": 2, "gone": "x", "item": "b"})
+    )
+    old = Fingerprint(values[2].as_py()[2:10])
+    source = KeptSchemas({bytes(old): OLD_ID})  # as a function of the user has them: bytes
+    found = decoded(RegisteredRows(avro(ORDER), source), values)
+    assert found == ([{"id": 1, "item": "a"}, None, {"id": 2, "item": "b"}], [])
+    assert source.asked == [old]
+    rows, bad = decoded(RegisteredRows(avro(ORDER), NoSchemas()), values)
+    assert rows == [{"id": 1, "item": "a"}, None, None]
+    assert [(each.row, each.schema_id, each.cause) for each in bad] == [(2, old, "unknown schema id")]
+    assert old.hex() in bad[0].reason
+
+
+@pytest.mark.parametrize("size", range(1, 10))
+def test_a_frame_of_a_single_object_that_is_cut_is_bad(size):
+    record = single_object(ORDER, {"id": 1, "item": "a"})
+    assert decoded(RegisteredRows(avro(ORDER), NoSchemas()), binary(record[:size]))[1][0].cause == "no schema id"
+
+
+def glued(schema, record, compressed=False, of=GUID):
+    """Encode as AWS documents it: version 3, compression 0 or 5 (zlib), UUID of the schema version, the data."""
+    data = record if isinstance(record, bytes) else encoded(schema, record)
+    return bytes([3, 5 if compressed else 0]) + of.bytes + (zlib.compress(data) if compressed else data)
+
+
+def test_the_frame_of_aws_glue_is_read_plain_and_compressed_beside_others():
+    records = [{"id": n, "item": "x" * (50 * n % 901)} for n in range(60)]
+    frames = (glued, lambda *each: glued(*each, compressed=True), lambda *each: framed(1, *each))
+    values = [frames[n % 3](ORDER, record) for n, record in enumerate(records)]
+    values[10:10] = [None]
+    column = binary(b"?", *values).slice(1)
+    source = KeptSchemas({GUID: ORDER, 1: ORDER})
+    found = decoded(RegisteredRows(avro(ORDER), source), column, most_bytes=60_000)
+    assert found == ([*records[:10], None, *records[10:]], [])
+    assert sorted(map(str, source.asked)) == sorted(map(str, [GUID, 1]))
+
+
+def test_what_is_wrong_with_a_frame_of_aws_glue_makes_its_record_bad(monkeypatch):
+    monkeypatch.setattr(glue, "MOST_BYTES", 1 << 10)
+    good = glued(ORDER, {"id": 1, "item": "a"}, compressed=True)
+    values = [
+        good,
+        good[:17],
+        good[:-1],
+        good + b"\0",
+        b"\3\5" + good[2:18] + b"no zlib",
+        b"\3\1" + good[2:],
+        glued(ORDER, {"id": 1, "item": "a" * 2_000}, compressed=True),
+        glued(ORDER, encoded(ORDER, {"id": 1, "item": "a"}) + b"\0", compressed=True),
+        glued(ORDER, {"id": 2, "item": "b" * 900}, compressed=True),
+        glued(ORDER, {"id": 3, "item": "c" * 900}, compressed=True),
+    ]
+    found, bad = decoded(RegisteredRows(avro(ORDER), KeptSchemas({GUID: ORDER})), binary(*values))
+    assert [row and row["id"] for row in found] == [1, None, None, None, None, None, None, None, 2, 3]
+    assert [each.row for each in bad] == [1, 2, 3, 4, 5, 6, 7]
+    assert [each.schema_id for each in bad] == [None] * 6 + [GUID]
+
+
+def test_a_record_whose_header_names_its_schema_has_no_frame_of_glue():
+    packed = zlib.compress(b"x" * 100)
+    fixed = [
+        {"name": f"f{size}", "type": {"type": "fixed", "name": f"F{size}", "size": size}} for size in (16, len(packed))
+    ]
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": "int"}, *fixed],
+    }
+    record = {"a": -2, "b": -3, "f16": GUID.bytes, f"f{len(packed)}": packed}
+    assert encoded(schema, record) == glued(schema, b"x" * 100, compressed=True)
+    headers = pa.array([[("__value_schema_id", b"\x01" + GUID.bytes)]], HEADERS_TYPE)
+    rows = RegisteredRows(avro(schema), KeptSchemas({GUID: schema}))
+    assert decoded(rows, binary(encoded(schema, record)), headers) == ([record], [])
+
+
+def test_glues_index_of_a_protobuf_message_is_its_place_by_full_name():
+    """The example of Glue's own MessageIndexFinder: B = 0, B.A = 1, B.A.D = 2, B.C = 3."""
+    text = """syntax = "proto3"; message B { message C { int32 c = 1; } message A { int32 a = 1;
+      message D { int32 d = 1; } } }"""
+    schema = RegisteredSchema("PROTOBUF", text)
+    for place, name, field in ((1, "B.A", "a"), (2, "B.A.D", "d"), (3, "B.C", "c")):
+        rows = RegisteredRows(schema, KeptSchemas({GUID: schema}), message_name=name)
+        data = bytes([place]) + bytes.fromhex("089601")
+        values = [
+            glued(schema, data),
+            glued(schema, data, compressed=True),
+            glued(schema, b"\4" + data[1:]),
+            glued(schema, b""),
+        ]
+        found, bad = decoded(rows, binary(*values))
+        assert found == [{field: 150}, {field: 150}, None, None]
+        assert [each.row for each in bad] == [2, 3]

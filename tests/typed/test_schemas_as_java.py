@@ -12,40 +12,17 @@ from java_programs import SPARK, ask_java
 from schema_strategies import schemas
 
 from kafkasource.errors import SchemaError
+from kafkasource.typed.avro.fingerprint import canonical_form
 from kafkasource.typed.avro.parse import parse_schema
-from kafkasource.typed.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union, kind_of
 
 pytestmark = [pytest.mark.peers, pytest.mark.extended]
 
 PROGRAM = Path(__file__).with_name("AvroSchemas.java")
 
 
-def canonical(schema: Schema, seen: set[str]) -> Any:
-    """The parsing canonical form of the specification, before it is text."""
-    if isinstance(schema, Primitive):
-        return schema.kind
-    if isinstance(schema, Array):
-        return {"type": "array", "items": canonical(schema.items, seen)}
-    if isinstance(schema, Map):
-        return {"type": "map", "values": canonical(schema.values, seen)}
-    if isinstance(schema, Union):
-        return [canonical(branch, seen) for branch in schema.branches]
-    if schema.name in seen:
-        return schema.name
-    seen.add(schema.name)
-    form: dict[str, Any] = {"name": schema.name, "type": kind_of(schema)}
-    if isinstance(schema, Fixed):
-        form["size"] = schema.size
-    elif isinstance(schema, Enum):
-        form["symbols"] = list(schema.symbols)
-    elif isinstance(schema, Record):
-        form["fields"] = [{"name": field.name, "type": canonical(field.schema, seen)} for field in schema.fields]
-    return form
-
-
 def our_answer(text: str) -> Any:
     try:
-        return canonical(parse_schema(text), set())
+        return json.loads(canonical_form(parse_schema(text)))
     except SchemaError as error:
         return f"refused {error}"
 

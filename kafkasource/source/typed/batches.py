@@ -12,12 +12,10 @@ from kafkasource import memory, metrics
 from kafkasource.errors import BadRecord
 from kafkasource.source.typed.formats import BAD_RECORD_TYPE, RowFormats
 from kafkasource.typed.framing import Side
-from kafkasource.typed.rows import BadRow, TypedRows
+from kafkasource.typed.rows import MIB, SIZES_OF_INPUT, BadRow, TypedRows
 from kafkasource.types import BAD_RECORD_COLUMN
 
-_MIB = 1 << 20
-_WANTED_BYTES = 16 * _MIB
-_SIZES_OF_INPUT = 4  # a record counts its columns, and old buffers while they grow
+_WANTED_BYTES = 16 * MIB
 
 
 def typed_batches(
@@ -49,7 +47,7 @@ class _Task:
         self._most_bytes = _WANTED_BYTES
 
     def may_take(self, size: int) -> None:
-        self._most_bytes = max(size, _MIB)
+        self._most_bytes = max(size, MIB)
 
     def rows_of(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield from self._typed(batch, self._sides, {}, {})
@@ -68,7 +66,7 @@ class _Task:
         (side, rows), *others = sides
         values = batch.column(side)
         headers = batch.column("headers") if "headers" in batch.schema.names else None
-        most_bytes = max(self._most_bytes, _SIZES_OF_INPUT * values.nbytes + _MIB)
+        most_bytes = max(self._most_bytes, SIZES_OF_INPUT * values.nbytes + MIB)
         for piece in rows.pieces(values, headers, most_bytes):
             count = piece.end - piece.start
             until = {name: array.slice(piece.start, count) for name, array in done.items()}

@@ -27,7 +27,7 @@ from kafkasource.typed.json.rows import JsonRows
 from kafkasource.typed.json.types_of import column_type
 from kafkasource.typed.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
 from kafkasource.typed.rows import BareRows, RegisteredRows, TextRows, TypedRows
-from kafkasource.typed.schema_source import KINDS, RecordType, RegisteredSchema
+from kafkasource.typed.schema_source import KINDS, NoSchemas, RecordType, RegisteredSchema
 from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
 
 if TYPE_CHECKING:
@@ -65,10 +65,9 @@ class Format:
             return JsonRows(column_type(self.reader), self.side)
         if self.is_bare:
             return BareRows(self.reader, self.message_name, self.rendering)
-        assert schemas is not None
         return RegisteredRows(
             self.reader,
-            schemas.source(),
+            NoSchemas() if schemas is None else schemas.source(),
             self.side,
             message_name=self.message_name,
             types=self.types,

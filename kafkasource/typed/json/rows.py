@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from uuid import UUID
 
 import pyarrow as pa
 
-from kafkasource.typed.framing import HEADER_NAMES, LONG_ID_BYTES, Side, frame_of, frame_of_header
+from kafkasource.typed.framing import HEADER_NAMES, MOST_FRAME_BYTES, Side, frame_of, frame_of_header
 from kafkasource.typed.json.decode import JsonDecoder
 from kafkasource.typed.json.opcodes import ERRORS as JSON_ERRORS
 from kafkasource.typed.opcodes import ERRORS
 from kafkasource.typed.rows import BadRow, TypedPiece
+from kafkasource.typed.schema_source import SchemaId
 
 REASONS = {**ERRORS, **JSON_ERRORS}
 
@@ -40,10 +40,10 @@ class JsonRows:
             yield TypedPiece(piece.array, piece.start, piece.end, bad)
 
 
-def schema_id_of(value: bytes, headers: pa.Scalar | None, side: Side) -> int | UUID | None:
+def schema_id_of(value: bytes, headers: pa.Scalar | None, side: Side) -> SchemaId | None:
     """The id that a record says, if any: as `framing.frames_of` finds it."""
     name = HEADER_NAMES[side]
     for entry in reversed((headers.as_py() if headers is not None else None) or ()):
         if entry["key"] == name:
             return frame_of_header(entry["value"], name).schema_id
-    return frame_of(value[:LONG_ID_BYTES]).schema_id
+    return frame_of(value[:MOST_FRAME_BYTES]).schema_id

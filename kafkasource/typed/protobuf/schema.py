@@ -26,6 +26,7 @@ from kafkasource.typed.protobuf.descriptors import (
     Message,
 )
 from kafkasource.typed.protobuf.encoded import read_file
+from kafkasource.typed.protobuf.message_index import MessageIndex
 from kafkasource.typed.protobuf.well_known import WELL_KNOWN
 
 MOST_FIELD_NUMBER = (1 << 29) - 1
@@ -67,14 +68,19 @@ class ProtobufSchema:
     messages: Mapping[str, MessageType]  # by full name: those of the schema's own file, and of all it imports
     enums: Mapping[str, EnumType]
     _own: tuple[tuple[str, Message], ...]  # (full name, message) of the file's own, not those within
+    _sorted: tuple[str, ...]  # the full names of the file's own, those within, too
 
     @property
     def own_names(self) -> list[str]:
         """The full names of the messages that the file declares, in their order; not of those within messages."""
         return [full_name for full_name, _ in self._own]
 
-    def message_at(self, index: tuple[int, ...]) -> MessageType:
+    def message_at(self, index: MessageIndex) -> MessageType:
         """By a message index. Raises SchemaError."""
+        if isinstance(index, int):
+            if index >= len(self._sorted):
+                raise SchemaError(f"the schema: it has {len(self._sorted)} messages, and none at the place {index}")
+            return self.messages[self._sorted[index]]
         within, full_name = self._own, ""
         for number in index:
             if not 0 <= number < len(within):
@@ -216,7 +222,8 @@ class _Linker:
                 packages |= {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
             for full_name, message in _walk(_own(file)):
                 messages[full_name] = self._message(full_name, message, file, types, packages)
-        return ProtobufSchema(messages, self._enums, _own(own))
+        found = _own(own)
+        return ProtobufSchema(messages, self._enums, found, tuple(sorted(name for name, _ in _walk(found))))
 
     def _message(
         self, full_name: str, message: Message, file: File, types: set[str], packages: set[str]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
 from fake_registry import Fault, a_registry
-from kept_schemas import encoded, framed
+from kept_schemas import encoded, fastavro, framed
 
 from kafkasource import options
 from kafkasource.errors import OptionError
@@ -223,3 +224,37 @@ def test_bare_records_need_no_registry_and_carry_their_schema_to_the_tasks():
         formats = row_formats(chosen)
         assert read(formats, values)[0] == [{"id": 7}, None, None]
         assert formats.schemas is None  # so the tasks get no credentials of the registry
+
+
+def test_fingerprints_and_uuids_of_glue_reach_the_function_and_the_readers_fingerprint_needs_none(
+    tmp_path, monkeypatch
+):
+    older = {**ORDER, "fields": [{"name": "id", "type": "int"}]}
+    own, other = (
+        b"\xc3\x01"
+        + bytes.fromhex(fastavro.schema.fingerprint(fastavro.schema.to_parsing_canonical_form(each), "CRC-64-AVRO"))
+        for each in (ORDER, older)
+    )
+    version = UUID("b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c63")
+    module = (
+        f"from uuid import UUID\nKNOWN = {{{other[2:]!r}: {json.dumps(older)!r}, {version!r}: {json.dumps(older)!r}}}\n"
+    )
+    (tmp_path / "known_schemas.py").write_text(f"{module}text_of = KNOWN.get\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    values = [
+        own + encoded(ORDER, {"id": 1}),
+        other + encoded(older, {"id": 2}),
+        b"\3\0" + version.bytes + encoded(older, {"id": 3}),
+    ]
+    more = {"valueFormat": "avro", "readerSchema": json.dumps(ORDER)}
+    chosen = parsed(None, **more, schemaRegistry="known_schemas:text_of")
+    assert read(row_formats(chosen), values) == ([{"id": 1}, {"id": 2}, {"id": 3}], {})
+    found, bad = read(row_formats(parsed(None, **more, schemaIdIn="fingerprint")), values)
+    assert found == [{"id": 1}, None, None]
+    assert "Set 'schemaRegistry.url' or 'schemaRegistry'" in bad[1]
+    assert str(version) in bad[2]
+    with a_registry() as registry:
+        found, bad = read(row_formats(parsed(registry.url, **more)), values)
+        assert found == [{"id": 1}, None, None]
+        assert "a registry knows no schema by its fingerprint" in bad[1]
+        assert not [each for each in registry.requests if other[2:].hex() in str(each)]
