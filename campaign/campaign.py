@@ -26,7 +26,7 @@ from campaign.harms.network import NetworkHarms
 from campaign.lines import ToldLog
 from campaign.processes import Processes
 from campaign.producers import Idempotent, Producing, Transactional
-from campaign.queries import FOLLOW, IN_PARTITIONS, OUT_PARTITIONS, SINKS, TOLD, Names, copies
+from campaign.queries import FOLLOW, IN_PARTITIONS, MIRROR, OUT_PARTITIONS, SINKS, TOLD, Names, copies
 from campaign.rig import VERSIONS, Rig
 from campaign.watch import Watch
 
@@ -107,7 +107,7 @@ def run(
 
 def await_queries(watch: Watch) -> None:
     """Until each has written something. Raises TimeoutError."""
-    deadline, waiting = time.monotonic() + START_S, set(SINKS)
+    deadline, waiting = time.monotonic() + START_S, {*SINKS, MIRROR}
     while waiting:
         with suppress(KafkaException):  # a broker may not have heard of the topics yet
             waiting = {query for query in waiting if not sum(watch.ends(query).values())}

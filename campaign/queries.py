@@ -28,7 +28,7 @@ class Names:
         return f"in-{self.stem}"
 
     def target(self, query: str) -> str:
-        return f"{query}-{self.stem}"
+        return self.mirrored if query == MIRROR else f"{query}-{self.stem}"
 
     @property
     def west(self) -> str:
@@ -68,6 +68,7 @@ SINKS: dict[str, dict[str, str]] = {
     "fan": {"clusters.west.topic": "${topic}-west", "kafka.compression.type": "zstd"},
 }
 FAN = "fan"
+MIRROR = "mirror"
 # Queries to two clusters, of which the second may fall behind: what the storm has beside those above.
 POLICIES: dict[str, dict[str, str]] = {
     policy: {
@@ -86,7 +87,7 @@ def partition_of(key: bytes) -> int:
 
 
 def copies(names: Names) -> list[Copy]:
-    mirror = Copy("mirror", names.source, names.mirrored, once=True, same_partition=True, with_headers=True)
+    mirror = Copy(MIRROR, names.source, names.mirrored, once=True, same_partition=True, with_headers=True)
     return [*of_sinks(names), mirror, as_read("follow", names, FOLLOW), of_members(names)]
 
 

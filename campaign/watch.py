@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 
 from campaign.checker import Glimpse, Wait
 from campaign.fault_log import FaultLog
-from campaign.queries import GROUP_OF, OUT_PARTITIONS, SINKS, Names
+from campaign.queries import GROUP_OF, IN_PARTITIONS, MIRROR, OUT_PARTITIONS, SINKS, Names
 from campaign.reading import committed, stable_ends
 from campaign.rig import Brokers
 
@@ -58,7 +58,8 @@ class Watch(threading.Thread):
             before = now
 
     def ends(self, query: str) -> dict[int, int]:
-        return stable_ends(self._rig.servers, self._names.target(query), range(OUT_PARTITIONS))
+        count = IN_PARTITIONS if query == MIRROR else OUT_PARTITIONS
+        return stable_ends(self._rig.servers, self._names.target(query), range(count))
 
     def await_progress(self) -> None:
         """After the application was started again: each query writes more, in the promised time."""
