@@ -85,7 +85,7 @@ HOSTILE = {
     "the client's nonce alone": server_first(NONCE),
     "one iteration": server_first(iterations="1"),
     "4095 iterations": server_first(iterations="4095"),
-    "ten million iterations": server_first(iterations="10000000"),
+    "more work than the polling thread has time for": server_first(iterations="100001"),
     "iterations without end": server_first(iterations="9" * 5000),
     "no iterations": server_first(iterations="0"),
     "iterations below zero": server_first(iterations="-4096"),
@@ -115,7 +115,7 @@ def test_a_first_message_that_is_not_right_gets_no_proof(message):
         client.finish()
 
 
-@pytest.mark.parametrize("iterations", ["4096", "1000000"])
+@pytest.mark.parametrize("iterations", ["4096", "16384", "100000"])
 def test_iterations_within_the_bounds_are_taken(iterations, monkeypatch):
     monkeypatch.setattr(hashlib, "pbkdf2_hmac", lambda *_: b"salted")
     assert begun().respond(server_first(iterations=iterations))

@@ -76,6 +76,12 @@ def test_each_view_fits_the_window_and_its_text_can_be_read(pages, browser, size
         browser.look()
 
 
+def test_a_time_beyond_the_last_date_of_javascript_is_shown_in_milliseconds(served, browser):
+    browser.open(served.page(view="topics"))
+    last = 8_640_000_000_000_000  # ECMA-262, section 21.4.1.1
+    assert browser.run(f"[{last}, {last + 1}].map(time)") == ["+275760-09-13 00:00:00.000", f"{last + 1} ms"]
+
+
 def test_json_of_any_depth_is_shown_in_lines_that_do_not_grow_with_it(served, browser):
     browser.open(served.page(view="topics"))
     assert browser.run('prettyJson(`{"a": [1, {}]}`)') == '{\n  "a": [\n    1,\n    {}\n  ]\n}'
