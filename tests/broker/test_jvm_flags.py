@@ -3,7 +3,8 @@
 import pytest
 
 from kafkasource.broker import Broker
-from kafkasource.broker.jvm.command_lines import performance_flags
+from kafkasource.broker.jvm.command_lines import Jvm, performance_flags
+from kafkasource.broker.jvm.home import find_java
 
 FLAG = "-XX:MaxGCPauseMillis=20"  # in Kafka's own default
 
@@ -28,3 +29,31 @@ def test_each_node_starts_with_them(kafka_broker: Broker):
         pytest.skip("needs the broker's files")
     with open(f"/proc/{kafka_broker.pids[0]}/cmdline", "rb") as file:
         assert b"\0-XX:TieredStopAtLevel=1\0" in file.read()
+
+
+SHOWS = """
+public class Shows {
+    public static void main(String[] arguments) throws Exception {
+        System.out.println(new String(java.nio.file.Files.readAllBytes(java.nio.file.Path.of("/proc/self/cmdline"))));
+        for (String each : arguments) System.out.println(each);
+    }
+}
+"""
+
+
+@pytest.mark.broker
+def test_what_a_tool_is_told_is_not_in_the_list_of_processes(tmp_path):
+    java = find_java()
+    if not java.resolve().with_name("javac").exists():
+        pytest.skip("needs a JDK: this Java has no javac")
+    program = tmp_path / "Shows.java"
+    program.write_text(SHOWS)
+    told = ["SCRAM-SHA-512=[password=alice-secret]", 'a "b" \\c', "#é", "", "@d", "*"]
+    folder = tmp_path / "of a cluster"
+    folder.mkdir()
+    done = Jvm(java, tmp_path, folder, 64, ()).run(str(program), *told, timeout_s=60)
+    command, *arguments = done.stdout.splitlines()
+    assert arguments == told
+    assert str(folder) in command
+    assert "secret" not in command
+    assert list(folder.iterdir()) == []  # java's own files, too

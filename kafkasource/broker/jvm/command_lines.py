@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,9 +26,22 @@ class Jvm:
         return [str(self.java), *heap, *files, *self.flags, "-cp", f"{self.jars}/*", *main_class]
 
     def run(self, *main_class: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
-        """Run one of Kafka's tools to its end, with its output as text."""
-        command = self.command(*main_class)
-        return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=timeout_s)
+        """Run one of Kafka's tools to its end, with its output as text.
+
+        A tool's arguments may hold a password, which `ps` would show. So a file has them that only its owner can read.
+        """
+        java, *arguments = self.command(*main_class)
+        with tempfile.NamedTemporaryFile("w", dir=self.folder, prefix="arguments-", encoding="utf-8") as file:
+            file.write("\n".join(map(_quoted, arguments)))
+            file.flush()
+            return subprocess.run(
+                [java, f"@{file.name}"], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=timeout_s
+            )
+
+
+def _quoted(argument: str) -> str:
+    """The argument in a file of arguments, as the `java` command reads it."""
+    return '"' + argument.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n") + '"'
 
 
 def performance_flags() -> tuple[str, ...]:
