@@ -72,6 +72,10 @@ class ConnectFailed(TransportError):
     """No connection: refused, unreachable, unknown host name, or too slow. Nothing was sent, so nothing happened."""
 
 
+class TlsUnanswered(ConnectFailed):
+    """The broker closed the connection at the first message of TLS: it stops, or the port is one without TLS."""
+
+
 class ConnectionLost(TransportError):
     """The connection ended with requests in flight. Their outcome is unknown: the broker may have acted on them."""
 
@@ -133,11 +137,25 @@ class BootstrapFailed(KafkaSourceError):
         self.attempts = attempts
         self.waited_ms = waited_ms
 
+    @property
+    def tried(self) -> str:
+        return "; ".join(f"{address}: {reason}" for address, reason in self.attempts) or "nothing was tried"
+
     def __str__(self) -> str:
-        tried = "; ".join(f"{address}: {reason}" for address, reason in self.attempts) or "nothing was tried"
         return escaped(
-            f"no bootstrap server answered within {self.waited_ms} ms ({tried}). Check kafka.bootstrap.servers and that"
-            " the brokers run and accept connections from this machine; they are tried for kafka.default.api.timeout.ms"
+            f"no bootstrap server answered within {self.waited_ms} ms ({self.tried}). Check kafka.bootstrap.servers and"
+            " that the brokers run and accept connections from this machine; they are tried for"
+            " kafka.default.api.timeout.ms"
+        )
+
+
+class BootstrapHopeless(BootstrapFailed):
+    """Each bootstrap server speaks something other than Kafka's protocol, or no TLS where the client does."""
+
+    def __str__(self) -> str:
+        return escaped(
+            f"no bootstrap server can be used with these options ({self.tried}). Check kafka.bootstrap.servers and"
+            " kafka.security.protocol"
         )
 
 

@@ -9,6 +9,7 @@ from java_programs import ask_java
 from kafkasource import errors
 from kafkasource.errors import TABLE, BrokerError, KafkaSourceError, check, error_for, refusal
 
+OF_BOOTSTRAP = {errors.BootstrapFailed, errors.BootstrapHopeless}
 PROGRAM = Path(__file__).with_name("KafkaErrors.java")
 
 
@@ -91,8 +92,9 @@ def test_check_raises_for_every_code_but_zero():
 
 def test_every_error_pickles_with_what_it_says():
     samples = [error_for(code, "Fetch t-0") for code in [*TABLE, 9999]]
-    samples.append(errors.BootstrapFailed((("a:1", "refused"), ("b:2", "no such host")), 60_000))
-    plain = all_subclasses(KafkaSourceError) - all_subclasses(BrokerError) - {errors.BootstrapFailed}
+    attempts = (("a:1", "refused"), ("b:2", "no such host"))
+    samples += [cls(attempts, 60_000) for cls in OF_BOOTSTRAP]
+    plain = all_subclasses(KafkaSourceError) - all_subclasses(BrokerError) - OF_BOOTSTRAP
     samples += [cls(f"what happened to {cls.__name__}") for cls in plain if cls.__module__ == errors.__name__]
     for error in samples:
         copy = pickle.loads(pickle.dumps(error))
@@ -104,8 +106,8 @@ def test_every_error_pickles_with_what_it_says():
 def test_no_text_of_an_error_drives_the_terminal_that_shows_it():
     evil, shown = "\x1b]0;owned\x07\u202e", r"\x1b]0;owned\x07\u202e"
     samples = [error_for(code, evil) for code in [*TABLE, 9999]]
-    samples.append(errors.BootstrapFailed((("a:1", evil),), 60_000))
-    plain = all_subclasses(KafkaSourceError) - all_subclasses(BrokerError) - {errors.BootstrapFailed}
+    samples += [cls((("a:1", evil),), 60_000) for cls in OF_BOOTSTRAP]
+    plain = all_subclasses(KafkaSourceError) - all_subclasses(BrokerError) - OF_BOOTSTRAP
     samples += [cls(evil) for cls in plain if cls.__module__ == errors.__name__]
     assert [error for error in samples if shown not in str(error) or evil in str(error)] == []
 

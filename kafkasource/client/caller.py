@@ -29,6 +29,7 @@ from kafkasource.client.transport.sockets import Connector
 from kafkasource.errors import (
     AnswerTooLarge,
     BootstrapFailed,
+    BootstrapHopeless,
     BrokerError,
     ClientClosed,
     ConcurrentTransactions,
@@ -237,8 +238,8 @@ class Caller:
             except KafkaSourceError as error:
                 refusal(error, "", self.network.identity)
                 never_reached = self.metadata.version == 0
-                if never_reached and self.network.bootstrap_is_hopeless():
-                    raise self._no_broker(self.now_ms() - start) from None  # its text has the reasons
+                if never_reached and self.network.bootstrap_is_hopeless():  # its text has the reasons
+                    raise BootstrapHopeless(*self._no_broker(self.now_ms() - start).args) from None
                 garbled = isinstance(error, ProtocolError) and not isinstance(error, AnswerTooLarge)
                 if not error.retriable and not (never_reached and garbled):
                     raise

@@ -23,6 +23,7 @@ from kafkasource.errors import AuthenticationFailed, ConnectFailed, KafkaSourceE
 from kafkasource.protocol.apis import METADATA
 from kafkasource.security.sasl.mechanism import Mechanism
 from kafkasource.security.tls.certificates import Certificate, readable
+from kafkasource.security.tls.errors import listener_with_tls
 
 DNS, TCP, TLS, API_VERSIONS, SASL = "DNS", "TCP", "TLS", "ApiVersions", "SASL"
 _UNKNOWN_MECHANISM = "KAFKASOURCE-ASKS"
@@ -91,7 +92,9 @@ def _converse(
         )
         found = _walk(config, address, timeout_ms, connection, authentication)
         if found.stage != API_VERSIONS or not isinstance(found.error, ConnectFailed):
-            break
+            return found
+    if not config.security.encrypts:
+        found.error = ConnectFailed(f"{found.error}: is it {listener_with_tls(sasl=mechanism is not None)}?")
     return found
 
 

@@ -290,6 +290,22 @@ def says_ssh(peer):
     silent(peer)
 
 
+@pytest.mark.parametrize(
+    ("does", "protocol"),
+    [(lambda peer: None, "PLAINTEXT"), (lambda peer: None, "SASL_PLAINTEXT"), (silent, "SASL_PLAINTEXT")],
+)
+def test_a_port_that_may_be_one_with_tls_fails_with_the_option_that_takes_it(does, protocol, capsys, monkeypatch):
+    monkeypatch.setattr("kafkasource.cli.doctor.machine_findings", lambda job: [])
+    monkeypatch.setattr("kafkasource.cli.doctor.addresses.ANSWER_MS", 100)
+    given = ["default.api.timeout.ms=1000", f"security.protocol={protocol}"]
+    if "SASL" in protocol:
+        given += ["sasl.mechanism=PLAIN", "sasl.username=a", "sasl.password=b"]
+    with other_service(does) as port:
+        main(["doctor", "--json", "-b", f"127.0.0.1:{port}", *(word for each in given for word in ("-X", each))])
+    failed = json.loads(capsys.readouterr().out)[-1]
+    assert f"kafka.security.protocol={protocol.replace('PLAINTEXT', 'SSL')}" in failed["found"]
+
+
 @pytest.mark.parametrize("does", [silent, says_ssh, lambda peer: None], ids=["silent", "ssh", "closes"])
 def test_a_port_that_is_not_kafkas_fails_behind_tcp_and_no_broker_need_be_started(does, capsys, monkeypatch):
     monkeypatch.setattr("kafkasource.cli.doctor.machine_findings", lambda job: [])

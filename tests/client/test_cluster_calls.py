@@ -619,7 +619,8 @@ def test_a_server_that_takes_the_connection_and_says_nothing_is_named_with_what_
     with pytest.raises(BootstrapFailed) as raised:
         net.cluster(default_api_timeout_ms=5000).topics.describe([])
     assert (
-        "bootstrap:9092: connected, but no answer to ApiVersions: is it a port of Kafka's, or one that wants TLS?"
+        "bootstrap:9092: connected, but no answer to ApiVersions: is it a port of Kafka's, or a listener with TLS"
+        " (then set kafka.security.protocol=SSL)?"
     ) in str(raised.value)
 
 

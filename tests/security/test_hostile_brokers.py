@@ -21,6 +21,8 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.client.transport.tls_transport import RECEIVE_BYTES, TlsTransport
 from kafkasource.errors import (
     AuthenticationFailed,
+    BootstrapFailed,
+    BootstrapHopeless,
     BrokerCertificateRefused,
     KafkaSourceError,
     TlsError,
@@ -214,6 +216,63 @@ def test_an_endless_tls_handshake_ends_with_the_time_for_a_connection(net, monke
     monkeypatch.setattr(net, "open", open_)
     cluster = net.cluster(default_api_timeout_ms=5_000)
     assert first_connection_ends_s(net, cluster) == pytest.approx(SETUP_S, abs=2.1)
+
+
+# A port without TLS. Kafka's plaintext listener takes a ClientHello for the size of a frame of 369 MB, and closes.
+
+
+def at_tls(net, monkeypatch, *ends):
+    """Each connection meets the next of `ends` at its first message of TLS, the last one again and again."""
+    opened, left = net.open, list(ends)
+
+    def open_(address):
+        transport = opened(address)
+        end = left.pop(0) if len(left) > 1 else left[0]
+        if end in ("refused", "unreachable"):
+            transport.fate = end
+            return transport
+        transport.fate = "blackhole"
+        net.later(0.001, lambda: setattr(transport, end, True))
+        return Encrypted(transport)
+
+    monkeypatch.setattr(net, "open", open_)
+
+
+def without_an_answer(net, **settings):
+    """How long the client asks, in seconds, and the error."""
+    cluster, start = net.cluster("a:9092,b:9092", default_api_timeout_ms=60_000, **settings), net.now
+    with pytest.raises(BootstrapFailed) as raised:
+        cluster.topics.list()
+    return net.now - start, raised.value
+
+
+@pytest.mark.parametrize("end", ["ended", "reset"])
+def test_where_each_server_closes_at_the_first_message_of_tls_the_client_ends_within_30_s(net, monkeypatch, end):
+    at_tls(net, monkeypatch, end)
+    seconds, error = without_an_answer(net)
+    assert 20 <= seconds < 30
+    assert isinstance(error, BootstrapHopeless)  # so the source does not ask again
+    assert "at the first message of TLS" in str(error)
+    assert "'kafka.security.protocol' to PLAINTEXT or SASL_PLAINTEXT" in str(error)
+
+
+@pytest.mark.parametrize("other", ["refused", "unreachable"])
+def test_a_server_that_was_ever_unlike_that_is_waited_for(net, monkeypatch, other):
+    """A broker that stops closes at TLS; while it is down, it refuses."""
+    at_tls(net, monkeypatch, "ended", "ended", other, "ended")
+    assert without_an_answer(net)[0] > 55
+
+
+def test_one_server_that_is_only_down_is_waited_for(net, monkeypatch):
+    at_tls(net, monkeypatch, "ended")
+    net.hosts["b"] = []
+    assert without_an_answer(net)[0] > 55
+
+
+def test_two_attempts_prove_nothing_however_long_they_take(net, monkeypatch):
+    at_tls(net, monkeypatch, "ended")
+    slow = {"reconnect_backoff_ms": 25_000, "reconnect_backoff_max_ms": 25_000}
+    assert without_an_answer(net, **slow)[0] > 45
 
 
 # A man in the middle with TLS: his certificate is wrong, or his TLS is too old.

@@ -12,8 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from tls_peers import Server, exchange, server_context, stream
 
-from kafkasource.errors import BrokerCertificateRefused, ConnectFailed, KafkaSourceError, TlsError
-from kafkasource.security.tls.errors import hints_at_tls
+from kafkasource.errors import BrokerCertificateRefused, ConnectFailed, KafkaSourceError, TlsError, TlsUnanswered
 
 
 @pytest.fixture(scope="module")
@@ -156,9 +155,15 @@ def failure(root: Issued, *answer: bytes, **options: str) -> KafkaSourceError:
 
 def test_a_close_at_the_first_message_hints_at_a_port_without_tls_and_may_be_tried_again(root):
     error = failure(root, b"")  # as Kafka's plaintext listener does: it reads a frame of 369 MB
-    assert isinstance(error, ConnectFailed)
+    assert isinstance(error, TlsUnanswered)
     assert error.retriable
     assert_says(str(error), "security.protocol", "SASL_PLAINTEXT")
+
+
+def test_a_close_in_the_middle_of_the_handshake_does_not(root):
+    error = failure(root, bytes.fromhex("160303"), b"")
+    assert isinstance(error, ConnectFailed)
+    assert not isinstance(error, TlsUnanswered)
 
 
 @pytest.mark.parametrize(
@@ -201,12 +206,6 @@ def test_no_suite_in_common_names_the_option(root, broker):
     with pytest.raises(TlsError, match=r"ssl\.cipher\.suites") as caught:
         exchange(client, Server(context))
     assert not isinstance(caught.value, BrokerCertificateRefused)
-
-
-def test_a_tls_listener_s_answer_to_plain_text_is_recognized():
-    assert "SASL_SSL" in hints_at_tls(bytes.fromhex("15030300020250"))  # as Kafka 4.3.1 answers a Kafka frame
-    for plain in (b"", b"\x15\x03", b"\0\0\0\x0a", b"\x15\x03\x05", b"HTTP"):
-        assert hints_at_tls(plain) == ""
 
 
 def test_each_error_pickles_with_its_text(root, broker):

@@ -114,6 +114,7 @@ class FakeClient:
         self.metadata = FakeMetadata(leaders)
         self.fatal = None
         self.bootstrap_errors = {}
+        self.bootstrap_is_hopeless = lambda: False
         self.identity = ""
         self.sent: list[Sent] = []
         self.polls: list[float] = []

@@ -90,7 +90,7 @@ def jvm_flags(security: Security, files: ServerFiles, jaas_file: Path | None) ->
 
 
 def scram_credentials(security: Security) -> list[str]:
-    """What `--add-scram` takes for each user and mechanism: a salted password."""
+    """Makes the values of `--add-scram`, one for each user and mechanism, with a salted password."""
     return [
         _scram_credential(mechanism, user, password, os.urandom(16))
         for mechanism in SCRAM

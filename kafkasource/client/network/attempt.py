@@ -11,6 +11,8 @@ from kafkasource.client.network.states import Event
 from kafkasource.client.transport.sockets import Address
 from kafkasource.errors import ConnectFailed
 
+_CLOSES_AT_TLS_MS = 20_000.0
+
 
 @dataclass
 class Attempt:
@@ -22,6 +24,7 @@ class Attempt:
     address: Address | None = None  # the one that is tried, or in use
     step: Step = field(init=False)  # of finding out what the broker at this address serves
     reasons: list[str] = field(default_factory=list)  # why addresses failed, or the name
+    tls_unanswered: bool = False  # did an address close the connection at the first message of TLS?
 
     def __post_init__(self) -> None:
         self.step = self.first_step
@@ -66,6 +69,8 @@ class Backoff:
         self._config, self._random = config, random
         self.failures = 0  # attempts that failed, with none succeeding since
         self.until_ms = 0.0  # of the client's clock
+        self.first_failed_ms = 0.0  # of these attempts
+        self.all_at_tls = True  # did each of them end at the first message of TLS?
 
     @property
     def setup_timeout_ms(self) -> float:
@@ -74,10 +79,17 @@ class Backoff:
         most_ms = max(self._config.socket_connection_setup_timeout_max_ms, first_ms)
         return min(first_ms * 2.0 ** min(self.failures, 62), most_ms)
 
-    def failed(self, now: float) -> None:
-        """An attempt failed."""
+    def failed(self, now: float, at_tls: bool = False) -> None:
+        """An attempt failed. `at_tls`: at the first message of TLS."""
+        if not self.failures:
+            self.first_failed_ms, self.all_at_tls = now, True
+        self.all_at_tls = self.all_at_tls and at_tls
         self._wait(self.failures, now)
         self.failures += 1
+
+    def lacks_tls(self, now: float) -> bool:
+        """Is it a port without TLS? A broker that is being stopped closes the connection, too, but not for 20 seconds."""
+        return self.failures >= 3 and self.all_at_tls and now - self.first_failed_ms >= _CLOSES_AT_TLS_MS
 
     def lost(self, now: float) -> None:
         """A connection that was in use was lost: the shortest pause."""

@@ -26,6 +26,7 @@ from kafkasource.client.network.stream import Stream
 from kafkasource.client.transport.resolver import Resolution
 from kafkasource.client.transport.sockets import reason_of
 from kafkasource.errors import AnswerTooLarge, ConnectFailed, ConnectionLost, KafkaSourceError, RequestTimeout, TlsError
+from kafkasource.security.tls.errors import listener_with_tls
 from kafkasource.types import NEVER
 
 log = logging.getLogger("kafkasource.client")
@@ -89,6 +90,10 @@ class Link:
         """Attempts to connect that failed, with none succeeding since."""
         return self._backoff.failures
 
+    def lacks_tls(self, now: float) -> bool:
+        """Is it a port without TLS, as far as the failed attempts show?"""
+        return self._backoff.lacks_tls(now)
+
     @property
     def missing(self) -> str:
         """What an attempt to connect that is under way waits for; empty where there is none. Any thread."""
@@ -98,7 +103,8 @@ class Link:
         text = self._opening.missing(state)
         if state not in _UNKNOWN:
             return text
-        tls = "" if self._shared.config.security.encrypts else ", or one that wants TLS"
+        sasl = self._shared.login is not None
+        tls = "" if self._shared.config.security.encrypts else f", or {listener_with_tls(sasl)}"
         return f"connected, but {text}: is it a port of Kafka's{tls}?"
 
     @property
@@ -189,7 +195,7 @@ class Link:
     def _give_up(self, now: float, error: Exception | None) -> None:
         """The attempt failed with all addresses: what waited for it fails, the next one waits for its backoff."""
         assert isinstance(error, KafkaSourceError)
-        self._backoff.failed(now)
+        self._backoff.failed(now, self._opening.attempt.tls_unanswered)
         self._shared.metadata.request_update()
         if self.node_id < 0:
             self._shared.bootstrap_errors[self.address] = error

@@ -25,7 +25,7 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.client.connection.connection import RequestBody
 from kafkasource.client.metadata import EPOCHS_HOLD, Metadata, metadata_body
 from kafkasource.client.network.link import Link
-from kafkasource.client.network.pending import Pending, Shared, address_of
+from kafkasource.client.network.pending import Pending, Shared
 from kafkasource.client.network.poller import Poller, Selector
 from kafkasource.client.transport.connector import SocketConnector
 from kafkasource.client.transport.sockets import Connector
@@ -211,12 +211,15 @@ class NetworkClient:
             link.disconnect(self.now_ms(), ConnectionLost(f"{link.name}: {reason}"))
 
     def bootstrap_is_hopeless(self) -> bool:
-        """Did every bootstrap server answer with something other than Kafka's protocol? Twice: a bit may flip once."""
-        return all(
-            self.connect_failures(node_id) >= 2
-            and isinstance(self.bootstrap_errors.get(address_of(*server)), ProtocolError)
-            for node_id, server in self._bootstrap.items()
-        )
+        """Does each bootstrap server speak something other than Kafka's protocol, or no TLS where the client does?"""
+        return all(map(self._is_hopeless, self._bootstrap))
+
+    def _is_hopeless(self, node_id: int) -> bool:
+        link = self._links.get(node_id)
+        if link is None:
+            return False
+        garbled = isinstance(self.bootstrap_errors.get(link.address), ProtocolError)
+        return (garbled and link.failures >= 2) or link.lacks_tls(self.now_ms())  # twice: a bit may flip once
 
     def unanswered(self) -> dict[str, str]:
         """By "host:port" why a bootstrap server cannot be used so far: its last error, or what the client waits for.

@@ -28,10 +28,12 @@ from kafkasource.errors import (
     ProtocolError,
     SaslAuthenticationFailed,
     TlsError,
+    TlsUnanswered,
 )
 from kafkasource.security.identity import identity_by, identity_of
 from kafkasource.security.refusals import Servers, process_refusals
 from kafkasource.security.sasl.config import SaslConfig
+from kafkasource.security.tls.errors import listener_with_tls
 from kafkasource.types import NEVER
 
 log = logging.getLogger("kafkasource.client")
@@ -280,6 +282,7 @@ class Opening:
         if state is State.REAUTHENTICATING:
             log.debug("no new session with %s: %s", self.attempt.host, reason)
             return (Event.REFUSED, error) if isinstance(error, _FINAL) else (Event.RENEWAL_LOST, None)
+        self.attempt.tls_unanswered |= isinstance(error, TlsUnanswered)
         event = self.attempt.failed(reason)
         first = self._shared.metadata.version == 0
         if isinstance(error, _FINAL) or (isinstance(error, ProtocolError) and first):
@@ -306,5 +309,5 @@ class Opening:
         self._shared.first_steps.pop(self.attempt.host, None)
         hint = _NOT_IN_TIME[state] if sasl else f"{_NOT_IN_TIME[state]}, nor as Kafka 0.9 or 0.8.2"
         if not self._shared.config.security.encrypts:
-            hint += ": a TLS listener, or not Kafka?"
+            hint += f": is it {listener_with_tls(sasl)}, or not Kafka?"
         return self.failed(state, f"{reason} ({hint})")

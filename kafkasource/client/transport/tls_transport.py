@@ -27,13 +27,15 @@ class TlsTransport:
         return self._socket.fileno()
 
     def finish_connect(self) -> bool:
-        """Raises TlsError, or ConnectFailed where the broker closed in the middle of the handshake."""
+        """Raises TlsError, or ConnectFailed where the broker closed or reset in the middle of the handshake."""
         self.connected = self.connected or self._socket.finish_connect()
         try:
             while not self.tls.handshake():
                 self.flush()
                 if not self._fill():
                     return False
+        except ConnectionError:  # a plaintext listener of Kafka leaves bytes unread: its close is a reset
+            raise self.tls.closed() from None
         except KafkaSourceError:
             with contextlib.suppress(OSError):
                 self.flush()  # the alert, by which the broker's log says why

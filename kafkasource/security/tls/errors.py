@@ -17,6 +17,7 @@ from kafkasource.errors import (
     ConnectFailed,
     KafkaSourceError,
     TlsError,
+    TlsUnanswered,
 )
 from kafkasource.security.security_option import shown
 from kafkasource.security.tls.certificates import Certificate
@@ -27,7 +28,6 @@ _TRUSTSTORE = BY_NAME["ssl.truststore.location"].shown
 _KEYSTORE = BY_NAME["ssl.keystore.location"].shown
 
 _RECORD_TYPES = range(0x14, 0x18)  # the first byte of every TLS record: change cipher, alert, handshake, data
-_ALERT = 0x15
 
 # OpenSSL's X509_V_ERR_*.
 _NOT_YET_VALID, _EXPIRED, _SELF_SIGNED, _SELF_SIGNED_ROOT, _REVOKED = 9, 10, 18, 19, 23
@@ -74,7 +74,7 @@ def handshake_error(error: ssl.SSLError, attempt: Attempt) -> KafkaSourceError:
             f" without TLS, set {_PROTOCOL} to PLAINTEXT or SASL_PLAINTEXT, or give the port of a listener with TLS"
         )
     if isinstance(error, ssl.SSLEOFError | ssl.SSLSyscallError):
-        return _closed(attempt)
+        return closed_error(attempt)
     if "ALERT" in reason:
         return alert_error(error, attempt) or _refusing_alert(reason, attempt)
     if reason in ("UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE"):
@@ -115,20 +115,16 @@ def suite_not_allowed(suite: str, allowed: Sequence[str]) -> TlsError:
     )
 
 
-def hints_at_tls(data: bytes | bytearray | memoryview) -> str:
-    """For a connection without TLS: what to say where the broker's first bytes are a TLS alert; "" where they are not.
-
-    A TLS listener answers plain text with an alert: type, version (two bytes), length. Kafka would read 352 MB.
-    """
-    if len(data) < 3 or data[0] != _ALERT or data[1] != 3 or data[2] > 4:
-        return ""
-    return f"the port speaks TLS: set {_PROTOCOL} to SSL or SASL_SSL, or give the port of a listener without TLS"
+def listener_with_tls(sasl: bool) -> str:
+    """Names what a server may be that closes the connection of a client without TLS, or does not answer it."""
+    return f"a listener with TLS (then set kafka.security.protocol={'SASL_SSL' if sasl else 'SSL'})"
 
 
-def _closed(attempt: Attempt) -> KafkaSourceError:
+def closed_error(attempt: Attempt) -> ConnectFailed:
+    """The error where the broker closed or reset the connection during the handshake."""
     if attempt.first_bytes:
         return ConnectFailed("the broker closed the connection in the middle of the TLS handshake")
-    return ConnectFailed(
+    return TlsUnanswered(
         "the broker closed the connection at the first message of TLS. It stops, or the port is one without TLS. Then"
         f" set {_PROTOCOL} to PLAINTEXT or SASL_PLAINTEXT, or give the port of a listener with TLS"
     )

@@ -17,10 +17,10 @@ import ipaddress
 import ssl
 from collections.abc import Iterator, Sequence
 
-from kafkasource.errors import TlsError
+from kafkasource.errors import ConnectFailed, TlsError
 from kafkasource.security.tls.certificates import readable
 from kafkasource.security.tls.context import TlsSetup, warn_of_expiry
-from kafkasource.security.tls.errors import Attempt, alert_error, handshake_error
+from kafkasource.security.tls.errors import Attempt, alert_error, closed_error, handshake_error
 
 Buffer = bytes | bytearray | memoryview
 
@@ -95,6 +95,10 @@ class TlsStream:
         self._setup.check_suite(self.version, self.suite)
         self._established = True
         return True
+
+    def closed(self) -> ConnectFailed:
+        """Explains that the broker reset the connection in the middle of the handshake."""
+        return closed_error(self._attempt())
 
     def read_into(self, target: memoryview) -> int | None:
         """Decrypt into `target` (bytes, not empty) until it is full or nothing is left.

@@ -16,6 +16,7 @@ from kafkasource.client.connection.connection import RequestBody
 from kafkasource.client.metadata import Metadata, TopicMetadata, topic_error
 from kafkasource.errors import (
     BootstrapFailed,
+    BootstrapHopeless,
     DeadlineExceeded,
     InvalidTopic,
     KafkaSourceError,
@@ -53,6 +54,7 @@ class Client(Protocol):
     def identity(self) -> str: ...
     @property
     def bootstrap_errors(self) -> Mapping[str, KafkaSourceError]: ...
+    def bootstrap_is_hopeless(self) -> bool: ...
     def send(
         self,
         node_id: int,
@@ -152,16 +154,19 @@ class AwaitedTopics:
             error = topic_error(code, f"topic {topic!r}") if code else None
             if error is not None and not error.retriable:
                 raise refusal(error, METADATA.name, self._client.identity)
-            if remaining_ms <= 0:
-                raise self._too_late(topic, max_block_ms, f" ({error})" if error else "")
+            hopeless = not metadata.nodes() and self._client.bootstrap_is_hopeless()
+            if hopeless or remaining_ms <= 0:
+                waited_ms = round(max_block_ms - max(remaining_ms, 0))
+                kind = BootstrapHopeless if hopeless else BootstrapFailed
+                raise self._too_late(topic, waited_ms, f" ({error})" if error else "", kind)
             self._news.wait(remaining_ms / 1000)
 
-    def _too_late(self, topic: str, max_block_ms: int, why: str) -> KafkaSourceError:
+    def _too_late(self, topic: str, waited_ms: int, why: str, kind: type[BootstrapFailed]) -> KafkaSourceError:
         if not self._client.metadata.nodes():
             attempts = tuple((address, str(why)) for address, why in self._client.bootstrap_errors.items())
-            return BootstrapFailed(attempts, max_block_ms)
+            return kind(attempts, waited_ms)
         return DeadlineExceeded(
-            f"Topic {topic} not present in metadata after {max_block_ms} ms.{why} Create it first: "
+            f"Topic {topic} not present in metadata after {waited_ms} ms.{why} Create it first: "
             "the sink creates only what 'createTopic' tells it to. The wait is 'kafka.max.block.ms'."
         )
 

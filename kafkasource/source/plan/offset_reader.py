@@ -26,6 +26,7 @@ from kafkasource.client.log_view import LogView, compare
 from kafkasource.errors import (
     AuthorizationFailed,
     BootstrapFailed,
+    BootstrapHopeless,
     BrokerError,
     ClusterAuthorizationFailed,
     DeadlineExceeded,
@@ -53,7 +54,7 @@ T = TypeVar("T")
 
 # Errors that another attempt may not meet; and those among them that it would meet again.
 _MAY_PASS = (BootstrapFailed, BrokerError, DeadlineExceeded, ProtocolError)
-_WILL_NOT = (AuthorizationFailed, UnsupportedVersion)
+_WILL_NOT = (AuthorizationFailed, BootstrapHopeless, UnsupportedVersion)
 
 
 class LogEnds(NamedTuple):
@@ -430,12 +431,13 @@ class OffsetReader:
             except _MAY_PASS as error:
                 if attempt >= self._attempts or isinstance(error, _WILL_NOT):
                     raise
-                reason = str(error)
-            self._wait_after(reason)
+                # The client has logged why each attempt to connect failed.
+                level, reason = (logging.DEBUG if isinstance(error, BootstrapFailed) else logging.WARNING), str(error)
+            self._wait_after(reason, level)
             attempt += 1
 
-    def _wait_after(self, reason: str) -> None:
-        log.warning("%s; asking again", reason)
+    def _wait_after(self, reason: str, level: int = logging.WARNING) -> None:
+        log.log(level, "%s; asking again", reason)
         self._sleep(self._retry_ms / 1000)
 
     def _of_existing(

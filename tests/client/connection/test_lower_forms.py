@@ -127,7 +127,10 @@ def test_no_form_at_all_is_an_error_with_sasl_and_nothing_but_apiversions_was_se
     net.kafka.versions[API_VERSIONS.key], net.kafka.too_new = (0, -1), CLOSE
     error = asked(client_of(net, "SASL_PLAINTEXT"))
     assert isinstance(error, ConnectFailed)
-    assert "no answer to ApiVersions: a TLS listener, or not Kafka?" in str(error)
+    assert (
+        "no answer to ApiVersions: is it a listener with TLS (then set kafka.security.protocol=SASL_SSL), or not Kafka?"
+        in str(error)
+    )
     assert net.kafka.forms == [4, 3, 0]
     assert net.kafka.requests == []
     assert net.kafka.refused == []

@@ -118,7 +118,8 @@ def test_who_answers_nothing_is_not_an_old_broker_but_an_error_that_says_so(net)
     net.kafka.versions = {}
     pending = asked(net.client())
     assert isinstance(pending.error, ConnectFailed)
-    assert "nor as Kafka 0.9 or 0.8.2: a TLS listener, or not Kafka?" in str(pending.error)
+    what = "is it a listener with TLS (then set kafka.security.protocol=SSL), or not Kafka?"
+    assert f"nor as Kafka 0.9 or 0.8.2: {what}" in str(pending.error)
     assert len(net.opened) == 5
 
 

@@ -228,7 +228,7 @@ def test_a_broker_that_closes_without_a_byte_gets_the_likely_reasons(net):
     pending = client.send(2, LIST_OFFSETS, LIST)
     until_done(client, pending)
     assert isinstance(pending.error, ConnectFailed)
-    assert "TLS listener" in str(pending.error)
+    assert "kafka.security.protocol=SSL" in str(pending.error)
 
 
 def test_reconnecting_backs_off_doubling_to_the_cap(net):

@@ -12,6 +12,7 @@ from sink_fakes import T0, T1, Rig, producer_of
 
 from kafkasource.errors import (
     BootstrapFailed,
+    BootstrapHopeless,
     BrokerError,
     ConnectionLost,
     DeadlineExceeded,
@@ -633,6 +634,14 @@ def test_no_broker_at_all_lists_what_was_tried():
     rig = Rig({})
     rig.client.bootstrap_errors = {"localhost:9092": "connection refused"}
     with pytest.raises(BootstrapFailed, match="localhost:9092: connection refused"):
+        rig.sender.await_topic("t")
+
+
+def test_servers_that_speak_something_else_are_not_waited_for():
+    rig = Rig({}, max_block_ms=60_000)
+    rig.client.bootstrap_errors = {"localhost:9092": "HTTP"}
+    rig.client.bootstrap_is_hopeless = lambda: True
+    with pytest.raises(BootstrapHopeless, match="localhost:9092: HTTP"):
         rig.sender.await_topic("t")
 
 

@@ -1,14 +1,22 @@
 """What the driver asks the cluster, and how often."""
 
+import logging
+import re
 import uuid
 
 import pytest
-from fake_broker import Error, FakeKafka, FakeNet
+from fake_broker import Error, FakeKafka, FakeNet, Raw
 from fake_cluster import FakeCluster
 
 from kafkasource import options
-from kafkasource.errors import BootstrapFailed, BrokerError, DeadlineExceeded, UnknownTopicOrPartition
-from kafkasource.protocol.apis import LIST_OFFSETS, METADATA, OFFSET_FETCH, OFFSET_FOR_LEADER_EPOCH
+from kafkasource.errors import (
+    BootstrapFailed,
+    BootstrapHopeless,
+    BrokerError,
+    DeadlineExceeded,
+    UnknownTopicOrPartition,
+)
+from kafkasource.protocol.apis import API_VERSIONS, LIST_OFFSETS, METADATA, OFFSET_FETCH, OFFSET_FOR_LEADER_EPOCH
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import LATEST, StreamOffset
 from kafkasource.source.plan.subscription import parse_subscription
@@ -162,6 +170,23 @@ def test_each_attempt_has_the_client_s_whole_time():
     sleep.meanwhile = net.fates.clear
     assert asked.earliest([T0]) == {T0: 0}
     assert len(sleep) == 3
+
+
+def test_servers_that_speak_something_else_are_asked_no_more():
+    (kafka, net), sleep = brokers(), Sleeps()
+    kafka.fault(API_VERSIONS, *[Raw(b"HTTP/1.1 400 Bad Request\r\n\r\n")] * 9)
+    with pytest.raises(BootstrapHopeless, match="HTTP"):
+        reader(net.cluster(), sleep).earliest([T0])
+    assert sleep == []
+
+
+def test_an_attempt_to_connect_that_failed_is_logged_once(caplog):
+    (_, net), caplog.handler.level = brokers(), logging.WARNING
+    net.fates = {"bootstrap": "refused"}
+    with pytest.raises(BootstrapFailed):
+        reader(net.cluster(default_api_timeout_ms=5_000)).earliest([T0])
+    attempts = re.findall(r"attempt (\d+)\): Connection refused", caplog.text)
+    assert len(attempts) == len(set(attempts)) == caplog.text.count("Connection refused") > 2
 
 
 def test_a_pattern_that_matches_nothing_is_warned_of_until_it_matches_with_what_it_may_mean(caplog):
