@@ -89,7 +89,7 @@ def test_a_listener_that_wants_a_client_certificate_refuses_who_has_none(each_se
 
 
 def test_tls_to_a_listener_without_it_names_the_option(secured_broker):
-    """It closes the connection, as a broker that stops does: so the client tries for 20 s, or until its time is over."""
+    """It closes the connection, as a broker that is being stopped does: so the client tries again for a while."""
     properties = secured_broker.secured.client_properties("SSL")
     plain = properties | {"bootstrap.servers": secured_broker.secured.bootstrap_servers("PLAINTEXT")}
     config = config_of(plain, **{"kafka.default.api.timeout.ms": "1000"})

@@ -88,7 +88,7 @@ class Backoff:
         self.failures += 1
 
     def lacks_tls(self, now: float) -> bool:
-        """Is it a port without TLS? A broker that is being stopped closes the connection, too, but not for 20 seconds."""
+        """Is it a port without TLS? A broker that is being stopped closes connections, too, but not for 20 s."""
         return self.failures >= 3 and self.all_at_tls and now - self.first_failed_ms >= _CLOSES_AT_TLS_MS
 
     def lost(self, now: float) -> None:
