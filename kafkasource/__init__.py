@@ -29,6 +29,9 @@ if os.environ.get("KAFKASOURCE_LOG") or is_of_spark():
     logs.show(os.environ.get("KAFKASOURCE_LOG") or "WARNING")
 
 
+_has_registered = False
+
+
 def __getattr__(name: str) -> object:
     """What users name, of modules that are not imported before they do."""
     if name == "SinkCommit":
@@ -53,15 +56,21 @@ def register(spark: SparkSession) -> None:
     interpreter of a cluster, whose machines need not have it at this path, and none of Spark Connect, whose server
     starts the workers. `import kafkasource` changes none at all: it cannot know the master, and programs that this
     process starts would inherit the choice.
+
+    Raises KafkaSourceError if the Python that PYSPARK_PYTHON names is not on this machine, or has no kafkasource.
     """
     from kafkasource import workers_python
-    from kafkasource.datasource import of_session
+    from kafkasource.datasource import KafkaDataSource, of_session
     from kafkasource.options.connect import warn_of_explain_mode
 
+    global _has_registered
     workers_python.prepare(spark)
     warn_of_explain_mode(spark.conf.get("spark.sql.ui.explainMode", None))
+    source, is_first, _has_registered = of_session(spark), not _has_registered, True
+    if is_first and source is KafkaDataSource and workers_python.finds_by_name(spark, source.name()):
+        return  # Spark would warn that it replaces what it has found. A later call is for a registration of its own.
     try:
-        spark.dataSource.register(of_session(spark))
+        spark.dataSource.register(source)
     except Exception as error:
         # Spark 4.0 and 4.1 refuse a name that they have found themselves (`pyspark_pykafka`): there is nothing to do.
         if "[DATA_SOURCE_ALREADY_EXISTS]" not in str(error):

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import shutil
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -18,13 +21,14 @@ if TYPE_CHECKING:
 
 def prepare(spark: SparkSession) -> None:
     """Does nothing over Spark Connect, whose server starts them. Raises KafkaSourceError for an interpreter that the
-    driver does not have."""
+    driver does not have, or that has no kafkasource."""
     context = context_of(spark)
     if context is None:
         return
     _refuse_a_python_that_is_not_here(context.pythonExec)
     _use_this_python(context)
     _show_this_zip_to_streams(context)
+    _refuse_a_python_without_us(context)
 
 
 def context_of(spark: SparkSession) -> SparkContext | None:
@@ -41,6 +45,61 @@ def _refuse_a_python_that_is_not_here(python: str) -> None:
             f"the driver with it. Let each find its own by name: PYSPARK_PYTHON={os.path.basename(python)}, with the "
             f"environment's bin in the driver's PATH, and --conf {path_of_archive(folder)}"
         )
+
+
+def _refuse_a_python_without_us(context: SparkContext) -> None:
+    """Spark plans on the driver with the workers' Python. This one needs no look."""
+    python = shutil.which(context.pythonExec)
+    if python is None or _is_of_this_environment(python):
+        return
+    lacks = _lacks(os.path.abspath(python), _shown_by_spark(context))
+    if lacks:
+        named = f"PYSPARK_PYTHON={context.pythonExec}"
+        if not os.environ.get("PYSPARK_PYTHON"):
+            named = f"PYSPARK_PYTHON is not set, and Spark takes {context.pythonExec} of the PATH"
+        raise KafkaSourceError(
+            f"{named}: {python} has no {lacks}, and Spark plans, reads and writes with it. Install kafkasource there, "
+            f"or let PYSPARK_PYTHON name a Python that has it, as {sys.executable} does"
+        )
+
+
+def _is_of_this_environment(python: str) -> bool:
+    ours = os.path.abspath(sys.executable)
+    python = os.path.abspath(python)
+    return os.path.dirname(python) == os.path.dirname(ours) and os.path.realpath(python) == os.path.realpath(ours)
+
+
+def _shown_by_spark(context: SparkContext) -> str:
+    """What the driver's Python processes find besides their own packages: PYTHONPATH, and the files of --py-files."""
+    from pyspark.core.files import SparkFiles
+
+    root = SparkFiles.getRootDirectory()
+    files = [os.path.join(root, name) for name in context._python_includes]
+    paths = [context.environment.get("PYTHONPATH"), os.environ.get("PYTHONPATH"), root, *files]
+    return os.pathsep.join(filter(None, paths))
+
+
+_LOOK = """
+import importlib.util as known
+print(*[name for name in ("kafkasource", "pyarrow") if known.find_spec(name) is None], sep=" and no ")
+"""
+
+
+@functools.lru_cache(maxsize=8)  # a job may register the format before each read
+def _lacks(python: str, path: str) -> str:
+    """What an interpreter does not find of what we need. Empty: nothing, or it does not say."""
+    try:
+        done = subprocess.run(
+            [python, "-c", _LOOK],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
 
 
 def path_of_archive(folder: str) -> str:
@@ -60,6 +119,26 @@ def _use_this_python(context: SparkContext) -> None:
         return
     if context.master.split("[")[0] == "local" and context.pythonExec == "python3":
         context.pythonExec = sys.executable
+
+
+def finds_by_name(spark: SparkSession, name: str) -> bool:
+    """Whether Spark has found this format by its name, in the environment in which a registered one would run."""
+    context = context_of(spark)
+    if context is None:
+        return False
+    try:
+        # Spark looks for it now, as it would when a format is registered.
+        if not spark._jsparkSession.sessionState().dataSourceManager().dataSourceExists(name):
+            return False
+        variables = [context._jvm.System.getenv(name) for name in ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")]
+    except Exception:  # no part of Spark's API: a vendor's Spark may lack it
+        return False
+    python = next(filter(None, variables), "python3")  # Spark looks with it, and then runs what it has found in it
+    if python == context.pythonExec:
+        return True
+    found = shutil.which(python)
+    is_local = context.master.split("[")[0] == "local"
+    return is_local and context.pythonExec == sys.executable and found is not None and _is_of_this_environment(found)
 
 
 def _show_this_zip_to_streams(context: SparkContext) -> None:

@@ -188,6 +188,16 @@ def test_the_drivers_python_is_asked_too(answer, job, level, said, python_that_s
     assert bool(found.remedy) == (level != "ok")
 
 
+@pytest.mark.parametrize("asked", [machine.driver_python, machine.workers_python])
+def test_register_is_no_advice_for_a_named_python_without_the_package(asked, python_that_says):
+    """`register` does not replace PYSPARK_PYTHON, and a driver without the package cannot call it."""
+    for variable in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        python_that_says(says(OURS, package=None, by_name=False), variable=variable)
+    remedy = asked().remedy
+    assert "register" not in remedy
+    assert "install kafkasource there" in remedy
+
+
 def test_jupyter_as_driver_is_no_failure(tmp_path, monkeypatch):
     (tmp_path / "jupyter").write_text("#!/bin/sh\necho No such file or directory: -c\nexit 1\n")
     (tmp_path / "jupyter").chmod(0o755)

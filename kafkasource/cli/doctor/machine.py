@@ -209,7 +209,9 @@ def driver_python(registering_job: str | None = None) -> Finding:
         is_jupyter = os.path.basename(named.command).startswith("jupyter")  # a usual driver, and no interpreter
         return Finding(WARNING if is_jupyter else FAILED, what, f"{asked.shown}: {asked.fault}", named.remedy)
     if registering_job is None and not asked.by_name:
-        remedy = f"let the job call kafkasource.register(spark); or {named.remedy}"
+        # A driver without the package cannot call `register`.
+        first = "install kafkasource there" if asked.package is None else "let the job call kafkasource.register(spark)"
+        remedy = f"{first}; or {named.remedy}"
         return Finding(WARNING, what, f"{shown}: finds no format('pykafka') there ({asked.error})", remedy)
     return Finding(OK, what, shown)
 
@@ -228,7 +230,10 @@ def workers_python(registering_job: str | None = None) -> Finding:
         level = WARNING if _version_of_pyspark() is None else FAILED
         return Finding(level, what, f"{asked.shown}: {asked.fault}", named.remedy)
     if asked.package is None:
-        remedy = f"{named.remedy}; or, with a local master, let the job call kafkasource.register(spark)"
+        registers = "with a local master, let the job call kafkasource.register(spark)"
+        if os.environ.get("PYSPARK_PYTHON"):  # `register` does not replace it
+            registers = "install kafkasource there"
+        remedy = f"{named.remedy}; or {registers}"
         return Finding(WARNING, what, f"{asked.shown}: has no kafkasource ({asked.error})", remedy)
     if not asked.by_name and not registering_job:
         return Finding(
