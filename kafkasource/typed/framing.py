@@ -42,6 +42,7 @@ MOST_INDEX_BYTES = 64
 MOST_KNOWN = 64  # frames that the kernel looks for in a column
 _UUID_BYTES = 17
 _GLUE = 0x03
+_NOT_PLAIN = "the record is not compressed by zlib as its frame of AWS Glue says, or has more than 16 MiB"
 _SINGLE_OBJECT = b"\xc3\x01"
 
 
@@ -61,6 +62,11 @@ class Frames:
 
     frames: Sequence[Frame]  # the first is that of null rows, which have none
     rows: pa.Int32Array
+
+    @property
+    def has_compressed(self) -> bool:
+        """Whether records are compressed, which `glue.plain_parts` changes."""
+        return any(each.fault == _NOT_PLAIN for each in self.frames)
 
 
 def frame_of(start: bytes) -> Frame:
@@ -89,9 +95,7 @@ def _glue_frame(start: bytes) -> Frame:
     if len(start) < GLUE_BYTES:
         return Frame(fault=f"the record has {len(start)} bytes, fewer than the frame of AWS Glue ({GLUE_BYTES})")
     if start[1] == 5:  # `glue.plain_parts` has left it as it was
-        return Frame(
-            fault="the record is not compressed by zlib as its frame of AWS Glue says, or has more than 16 MiB"
-        )
+        return Frame(fault=_NOT_PLAIN)
     if start[1] != 0:
         return Frame(fault=f"the compression is 0x{start[1]:02x}, neither 0x00 nor 0x05 as in the frame of AWS Glue")
     return Frame(UUID(bytes=start[2:GLUE_BYTES]), GLUE_BYTES)

@@ -9,7 +9,7 @@ number (a varint, not zigzag) that says the message: its place among all message
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Container, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,18 +19,17 @@ MOST_BYTES = 16 << 20  # of one record that is decompressed, and of those that a
 _PLAIN, _COMPRESSED = b"\3\0", b"\3\5"
 
 
-def plain_parts(values: pa.BinaryArray, without: Callable[[], Container[int]]) -> Iterator[tuple[int, pa.BinaryArray]]:
+def plain_parts(values: pa.BinaryArray, without: Container[int]) -> Iterator[tuple[int, pa.BinaryArray]]:
     """Yield (first row, rows) for all rows, one part behind the other, with plain records in place of compressed ones.
 
     A part's records have at most MOST_BYTES, or are one. A record stays as it is where its bytes are not zlib's, or
-    too many. `without` gives the rows that have no frame.
+    too many. `without`: rows that have no frame.
     """
     wanted = pc.indices_nonzero(pc.starts_with(values, pattern=_COMPRESSED).fill_null(False)).to_pylist()
-    bare = without() if wanted else ()
     start, held = 0, 0
     plain: dict[int, bytes] = {}
     for row in wanted:
-        found = None if row in bare else _decompressed(values[row].as_py())
+        found = None if row in without else _decompressed(values[row].as_py())
         if found is None:
             continue
         if plain and held + len(found) > MOST_BYTES:

@@ -110,16 +110,19 @@ class RegisteredRows:
 
     def pieces(self, values: pa.BinaryArray, headers: pa.ListArray | None, most_bytes: int) -> Iterator[TypedPiece]:
         """Raises what the source of schemas raises, but UnknownSchemaId: such a record is bad."""
-        for start, part in plain_parts(values, lambda: rows_with_header(headers, self._side)):
-            most_of_part = most_bytes
-            if part.nbytes > values.nbytes:
-                most_of_part = max(most_bytes, SIZES_OF_INPUT * part.nbytes + MIB)
-            of_part = None if headers is None else headers.slice(start, len(part))
-            for piece in self._pieces(part, of_part, most_of_part):
+        found = self._frames_of(values, headers)
+        if not found.has_compressed:
+            yield from self._pieces(values, found, most_bytes)
+            return
+        for start, part in plain_parts(values, rows_with_header(headers, self._side)):
+            of_part = self._frames_of(part, None if headers is None else headers.slice(start, len(part)))
+            for piece in self._pieces(part, of_part, max(most_bytes, SIZES_OF_INPUT * part.nbytes + MIB)):
                 yield piece.behind(start)
 
-    def _pieces(self, values: pa.BinaryArray, headers: pa.ListArray | None, most_bytes: int) -> Iterator[TypedPiece]:
-        found = frames_of(values, self._side, headers, indexed=self._format.has_index)
+    def _frames_of(self, values: pa.BinaryArray, headers: pa.ListArray | None) -> Frames:
+        return frames_of(values, self._side, headers, indexed=self._format.has_index)
+
+    def _pieces(self, values: pa.BinaryArray, found: Frames, most_bytes: int) -> Iterator[TypedPiece]:
         writers = self._writers_of(found)
         without = [
             BadRow(row, writers[number].fault, found.frames[number].schema_id, cause=writers[number].cause)
