@@ -11,7 +11,7 @@ from kafkasource.errors import OptionError
 from kafkasource.options.option import Option, Refused, Role
 from kafkasource.options.security import security_of, vendors_idle_time
 from kafkasource.options.table import BY_KEY, BY_NAME, OPTIONS, REFUSED, SPARKS_OWN
-from kafkasource.options.types import MAX_INT32, REGISTERED_FORMATS, SCHEMA_FORMATS, SECRET, is_json
+from kafkasource.options.types import MAX_INT32, REGISTERED_FORMATS, SCHEMA_FORMATS, SECRET, is_schema
 from kafkasource.secrets import Secret
 from kafkasource.security.exchange import is_this_machine
 from kafkasource.security.sasl.options import mechanisms_of
@@ -355,7 +355,7 @@ def _check_written_formats(options: Options) -> None:
         if options[side] not in SCHEMA_FORMATS or (options[side] == "json" and not given and not function):
             continue  # JSON says itself what it is
         named += 1
-        own = given.startswith("file:") or is_json(given) or (options[side] == "protobuf" and "message" in given)
+        own = given.startswith("file:") or is_schema(given, options[side])
         if own and options["schemaIdIn"] == "none":
             continue
         if function and not given.startswith("id:"):

@@ -201,6 +201,11 @@ def is_json(schema: str) -> bool:
     return schema.startswith(("{", "[", '"'), found.end())
 
 
+def is_schema(text: str, format_name: str) -> bool:
+    """Whether the text of an option is a schema itself, and not where to find it. `format_name`: not of JSON in DDL."""
+    return "message" in text if format_name == "protobuf" else is_json(text)
+
+
 FORMATS = ("binary", "string", "avro", "protobuf", "json")
 REGISTERED_FORMATS = ("avro", "protobuf")  # a record names the schema that it was written with
 SCHEMA_FORMATS = (*REGISTERED_FORMATS, "json")  # a column has the columns of a schema

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import zlib
 from pathlib import Path
 from uuid import UUID
@@ -10,6 +11,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 from kept_schemas import KeptSchemas, avro, encoded, fastavro, framed
+from random_inputs import examples
 
 from kafkasource.errors import RegistryUnavailable, SchemaError
 from kafkasource.records.arrow.columns import HEADERS_TYPE
@@ -355,3 +357,34 @@ def test_glues_index_of_a_protobuf_message_is_its_place_by_full_name():
         found, bad = decoded(rows, binary(*values))
         assert found == [{field: 150}, {field: 150}, None, None]
         assert [each.row for each in bad] == [2, 3]
+
+
+def damaged(rng):
+    """Draw a record behind one of the frames, or behind none, often cut or with a wrong byte."""
+    record = encoded(ORDER, {"id": rng.randrange(1 << 40), "item": "x" * rng.randrange(40)})
+    frames = [
+        b"\0\0\0\0\1",
+        b"\0\0\0\0\0\0\0\0\1",
+        b"\3\0" + GUID.bytes,
+        b"\xc3\1" + rng.randbytes(8),
+        b"",
+        b"\3\5" + GUID.bytes,
+    ]
+    frame = rng.choice(frames)
+    found = bytearray(frame + (zlib.compress(record) if frame[:2] == b"\3\5" else record))
+    if rng.random() < 0.3:
+        del found[rng.randrange(len(found)) :]
+    if found and rng.random() < 0.2:
+        found[rng.randrange(len(found))] = rng.randrange(256)
+    return None if rng.random() < 0.05 else bytes(found)
+
+
+def test_a_record_is_what_it_is_alone_whatever_frames_are_beside_it():
+    rows = RegisteredRows(avro(ORDER), KeptSchemas({1: ORDER, GUID: ORDER}))
+    for seed in range(examples(40)):
+        rng = random.Random(seed)
+        values = [damaged(rng) for _ in range(rng.randrange(1, 40))]
+        found, bad = decoded(rows, binary(b"?", *values).slice(1), most_bytes=rng.choice([3_000, MIB]))
+        alone = [decoded(rows, binary(value)) for value in values]
+        assert found == [value for (value,), _ in alone], seed
+        assert [each.row for each in bad] == [row for row, (_, faults) in enumerate(alone) if faults], seed

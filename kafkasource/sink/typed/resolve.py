@@ -29,7 +29,7 @@ from kafkasource.errors import (
     SchemaNotFound,
     UnknownSchemaId,
 )
-from kafkasource.options.types import is_json
+from kafkasource.options.types import is_schema
 from kafkasource.process import PerProcess
 from kafkasource.registry import (
     Compatibility,
@@ -49,7 +49,7 @@ from kafkasource.typed.framing import Side
 from kafkasource.typed.json.derive import derived_json_schema
 from kafkasource.typed.json.types_of import column_type
 from kafkasource.typed.record_formats import record_format
-from kafkasource.typed.schema_source import ANY_JSON, AVRO, JSON, KINDS, PROTOBUF, RegisteredSchema
+from kafkasource.typed.schema_source import ANY_JSON, AVRO, JSON, KINDS, RegisteredSchema
 
 if TYPE_CHECKING:
     from kafkasource.options import Options
@@ -83,8 +83,7 @@ class Wanted:
         assert self.schema is not None
         if self.schema.startswith("file:"):
             return text_of_file(self.schema.removeprefix("file:"), self.option)
-        is_text = "message" in self.schema if self.kind == PROTOBUF else is_json(self.schema)
-        return self.schema if is_text else None
+        return self.schema if is_schema(self.schema, self.kind.lower()) else None
 
 
 @dataclass(frozen=True, slots=True)

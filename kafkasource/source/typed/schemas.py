@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from kafkasource import user_functions
 from kafkasource.errors import OptionError, SchemaError, UnknownSchemaId
-from kafkasource.options.types import is_json
+from kafkasource.options.types import is_schema
 from kafkasource.registry import ReaderSchema, RegistryClient, RegistryOptions, ShippedSchemas, registry_of, subject_of
 from kafkasource.registry.function import FUNCTION, FunctionSchemas
 from kafkasource.shipped_files import text_of_file
@@ -146,4 +146,4 @@ def _is_text(given: str, kind: str) -> bool:
     """Whether the option is the schema itself."""
     if kind == JSON:  # in Spark's DDL a field may have the name `id` or `version`, and a colon behind it
         return bool(given) and _ASKS_REGISTRY.fullmatch(given) is None
-    return is_json(given) if kind == AVRO else "message" in given
+    return is_schema(given, kind.lower())
