@@ -25,8 +25,8 @@ log=$(mktemp); trap 'rm -f "$log"' EXIT
 run() { "$@" >"$log" 2>&1 || { cat "$log" >&2; say "that failed: $*"; }; }
 pip="$("$scripts/find_python.sh" newest) -m pip --disable-pip-version-check --python $venv/bin/python"
 run $pip install uv tomli
-# Left out: pyspark[connect], whose protobuf is newer than what older OpenTelemetry takes (only tests with Spark use it),
-# and gssapi, which pip builds with headers that the machine may lack.
+# Left out: pyspark[connect] and protobuf for pyspark, which are newer than what older OpenTelemetry takes (only tests with
+# Spark use them), and gssapi, which pip builds with headers that the machine may lack.
 "$venv/bin/python" - "$venv" <<'PYTHON'
 import sys
 
@@ -37,7 +37,7 @@ with open("pyproject.toml", "rb") as file:
 extras = whole["project"]["optional-dependencies"]
 del extras["docs"]  # what builds the site: no user needs it, and it wants a newer Python than the oldest one
 dev = [one for one in extras.pop("dev") if not one.startswith("pyspark[connect]")]
-users = [one for extra in extras.values() for one in extra if not one.startswith("gssapi")]
+users = [one for extra in extras.values() for one in extra if not one.startswith(("gssapi", "protobuf"))]
 named = whole["build-system"]["requires"] + whole["project"]["dependencies"] + users
 for name, lines in (("named", named), ("dev", dev)):
     with open(f"{sys.argv[1]}/{name}.txt", "w") as file:

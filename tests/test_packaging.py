@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -12,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 import kafkasource
 
@@ -79,6 +81,22 @@ def test_the_extra_for_spark_takes_the_pandas_that_pyspark_supports(monkeypatch)
     assert "2.3.3" in wanted
     assert asked["2.3.3"] == []
     assert not asked["3.0.0"] or "3.0.0" not in wanted  # pyspark 4.0 and 4.1 do not warn
+
+
+def test_the_extra_for_spark_brings_the_protobuf_that_transform_with_state_of_this_pyspark_imports():
+    """pyspark's extra `sql` does not bring it. protobuf's own check compares its version with the generated code's."""
+    import pyspark
+    from packaging.requirements import Requirement
+
+    code = Path(pyspark.__file__).parent / "sql" / "streaming" / "proto" / "StateMessage_pb2.py"
+    (generated,) = re.findall("# Protobuf Python Version: (.*)", code.read_text())
+    (wanted,) = [
+        one.specifier
+        for one in map(Requirement, PROJECT["project"]["optional-dependencies"]["spark"])
+        if one.name == "protobuf"
+    ]
+    (floor,) = [each.version for each in wanted if each.operator == ">="]
+    assert Version(floor) >= Version(generated)
 
 
 def test_an_unknown_kind_of_build_is_refused_in_one_line():

@@ -1,6 +1,7 @@
 """Write the file that brings kafkasource to the workers of a Spark cluster, and print the spark-submit lines for it.
 
   environment FILE.tar.gz   the virtual environment of this command, for --archives: compiled, with all dependencies
+                            but pyspark, which the cluster has
   zip FILE.zip              kafkasource alone, for --py-files: uncompiled, so it decodes about a hundred times slower
 
 Run it in the environment that the job uses. docs/clusters.md compares these ways with others.
@@ -15,15 +16,20 @@ import json
 import os
 import shlex
 import sys
+import sysconfig
 import tarfile
+import tempfile
 import zipfile
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
 import kafkasource
 from kafkasource import workers_python
+from kafkasource.cli import pyspark_zip
 from kafkasource.cli.whole_file import partial_of, written_whole
 from kafkasource.errors import KafkaSourceError
+from kafkasource.spelling import size
 
 HELP = "write the environment or the zip that brings kafkasource to a cluster's workers"
 
@@ -45,6 +51,12 @@ def add(parser: argparse.ArgumentParser) -> None:
             help="the file to write; an older one is replaced",
         )
         kind.add_argument("--json", action="store_true", help="print the file and the lines for the shell as JSON")
+        if run is _environment:
+            kind.add_argument(
+                "--with-pyspark",
+                action="store_true",
+                help="pack pyspark, too, 400 MB of it Spark's jars: for workers that find no pyspark of the cluster's",
+            )
         kind.set_defaults(run=run)
 
 
@@ -63,13 +75,23 @@ def _environment(arguments: argparse.Namespace) -> int:
     prefix, file = Path(sys.prefix), arguments.file.absolute()
     _refuse_what_does_not_move(prefix, file)
     print(f"packing {prefix}: this takes a minute or two", file=sys.stderr)
+    slow_zip, without = None, _files_of_pyspark()
+    if arguments.with_pyspark:
+        found = _pyspark_folder() / "python" / "lib" / "pyspark.zip"
+        slow_zip = found if found.exists() and not pyspark_zip.is_compiled(found) else None
+        without = [str(found)] if slow_zip else []
     with (
         written_whole(file, str(file)) as stream,
         tarfile.open(fileobj=stream, mode="w:gz", compresslevel=6) as archive,
     ):
         for each in sorted(prefix.iterdir()):
             if each != partial_of(file):
-                archive.add(each, arcname=each.name)
+                archive.add(each, arcname=each.name, filter=_chosen(prefix, without))
+        if slow_zip is not None:
+            _add_compiled_zip(archive, prefix, slow_zip)
+    if file.is_file():
+        pyspark = "with pyspark" if arguments.with_pyspark else "without pyspark, which the cluster's Spark has"
+        print(f"{file}: {size(file.stat().st_size)}, {pyspark}", file=sys.stderr)
     _show(
         arguments,
         [
@@ -80,6 +102,38 @@ def _environment(arguments: argparse.Namespace) -> int:
         f"{os.path.realpath(sys.executable)}, to which the environment links.",
     )
     return 0
+
+
+def _chosen(prefix: Path, without: Collection[str]) -> Callable[[tarfile.TarInfo], tarfile.TarInfo | None]:
+    """A filter for the archive. `without`: files and folders below `prefix` that stay out."""
+    names = {os.path.relpath(os.path.abspath(each), prefix) for each in without}
+    return lambda member: None if member.name in names else member
+
+
+def _pyspark_folder() -> Path:
+    return Path(sysconfig.get_path("purelib"), "pyspark")
+
+
+def _files_of_pyspark() -> list[str]:
+    """A worker imports pyspark from the Spark of its cluster, whatever its environment has."""
+    try:
+        files = importlib.metadata.files("pyspark") or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    return [str(_pyspark_folder()), *(str(each.locate()) for each in files), *map(str, {_info(each) for each in files})]
+
+
+def _info(file: importlib.metadata.PackagePath) -> Path:
+    """The folder of the package's metadata, or again its file."""
+    place = Path(str(file.locate()))
+    return place.parent if place.parent.suffix == ".dist-info" else place
+
+
+def _add_compiled_zip(archive: tarfile.TarFile, prefix: Path, file: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="kafkasource-bundle-") as folder:
+        compiled = Path(folder, file.name)
+        pyspark_zip.write_compiled(file, compiled, named=str(file))
+        archive.add(compiled, arcname=str(file.relative_to(prefix)))
 
 
 def _refuse_what_does_not_move(prefix: Path, file: Path) -> None:
