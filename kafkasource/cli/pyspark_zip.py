@@ -1,11 +1,11 @@
 """Spark's file `pyspark.zip`, and compiled code in it.
 
 Spark puts the file first on the path of every Python process that it starts. As pip installs it, it holds source alone.
-Python keeps no compiled code of what it imports from a zip, so each process compiles pyspark anew. Spark waits ten
+Python keeps no compiled code of what it imports from a zip, so each process compiles pyspark again. Spark waits ten
 seconds, a constant in its code, until the process that plans a stream connects. On a busy machine that is not enough,
 and the query ends with "Python worker failed to connect back".
 
-A zip may hold compiled files beside its source. They are added behind what is there, so a process that has already read
+A zip may hold compiled files beside its source. They are added behind the sources, so a process that has already read
 the directory of the file, such as a daemon of a running job, still finds everything at its place. The compiled files
 are of this Python's version; another version uses the source. They name no time of the source (PEP 552, unchecked
 hashes), because the times in a zip have no zone.

@@ -1,4 +1,4 @@
-"""What `pykafka bundle environment` puts into its archive."""
+"""The archive of `pykafka bundle environment`: its files and its size."""
 
 import os
 import sys

@@ -14,8 +14,8 @@ from kafkasource.errors import KafkaSourceError
 
 _WHAT = "spark's start"
 _SLOW = (
-    "holds no compiled code of this Python, so each Python process that Spark starts compiles pyspark anew: 0.9 s of "
-    "processor time, else 0.35. Spark waits 10 s for the one that plans a stream. On a busy machine that is not "
+    "holds no compiled code of this Python, so each Python process that Spark starts compiles pyspark again: 1 s of "
+    "processor time, else 0.4. Spark waits 10 s for the one that plans a stream. On a busy machine that is not "
     "enough, and a query ends with 'Python worker failed to connect back'"
 )
 
