@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 import jvm_connector
@@ -12,6 +11,7 @@ import pytest
 from fake_broker import close_clients
 from java_programs import SHORT_LIVED_JVM
 from run_rules import (  # noqa: F401 (hooks of pytest)
+    folder_of_this_run,
     give_signals_back,
     pytest_collection_modifyitems,
     pytest_make_collect_report,
@@ -43,7 +43,7 @@ def _jvms_live_for_seconds():
     The folder's path is short, as that of a unix socket must be (107 bytes).
     """
     with (
-        tempfile.TemporaryDirectory(prefix="spark-jvm-", ignore_cleanup_errors=True) as folder,
+        folder_of_this_run("spark-jvm") as folder,
         pytest.MonkeyPatch.context() as patch,
     ):
         archive = " ".join(

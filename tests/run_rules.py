@@ -9,11 +9,14 @@ hangs, not for speed: ten times what a test takes on two cores, and more.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import signal
+import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import jvm_connector
@@ -37,6 +40,29 @@ def give_signals_back() -> None:
     """A script's background jobs ignore SIGINT, and so would every process that a test starts and interrupts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextlib.contextmanager
+def folder_of_this_run(prefix: str) -> Iterator[str]:
+    """A folder for temporary files, with a short path. Removes the empty folders of runs that were killed, too."""
+    for old in Path(tempfile.gettempdir()).glob(f"{prefix}-*-*"):
+        pid = old.name.removeprefix(f"{prefix}-").partition("-")[0]
+        if pid.isdecimal() and not _runs(int(pid)):
+            with contextlib.suppress(OSError):
+                old.rmdir()
+    name = f"{prefix}-{os.getpid()}-"
+    with tempfile.TemporaryDirectory(prefix=name, ignore_cleanup_errors=True) as folder:
+        yield folder
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
+    return True
 
 
 # Beside Spark and real brokers, warnings come from pyspark, py4j, pandas and other clients, in whatever version is

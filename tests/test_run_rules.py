@@ -4,9 +4,11 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+import run_rules
 from allowed_skips import ALLOWED, fail_on_skips, is_allowed
 from long_files import SECONDS
 
@@ -142,3 +144,16 @@ def test_a_child_can_be_interrupted_where_the_run_ignores_it():
 def test_a_long_run_says_what_it_ran_and_how_long(run):
     done = run("def test_a(): time.sleep(0.1)\ndef test_b(): pass\n", KAFKASOURCE_TIMES="1")
     assert re.search(r"\d+ s  test_it.py: 2 passed\n +\d+ s of tests in \d+ s\n", done.stdout), done.stdout
+
+
+def test_the_empty_folders_of_runs_that_were_killed_are_removed_and_no_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    for name in (f"x-{ended.pid}-empty", f"x-{ended.pid}-full/in", f"x-{os.getpid()}-runs", "x-mine-empty", "y-1-2"):
+        (tmp_path / name).mkdir(parents=True)
+    with run_rules.folder_of_this_run("x") as folder:
+        names = {each.name for each in tmp_path.iterdir()}
+        assert Path(folder).name in names
+        assert names - {Path(folder).name} == {f"x-{ended.pid}-full", f"x-{os.getpid()}-runs", "x-mine-empty", "y-1-2"}
+    assert not Path(folder).exists()
