@@ -27,6 +27,7 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import BrokerError, DeadlineExceeded, KafkaSourceError, UnknownTopicOrPartition
 from kafkasource.process import PerProcess
+from kafkasource.source.group.rivals import Rivals
 from kafkasource.source.group.sigterm import CLOSE_S, close_at_sigterm, closed
 from kafkasource.source.plan.offsets import PartitionOffsets
 from kafkasource.types import TopicPartition
@@ -228,6 +229,7 @@ class _Sender:
         self._cluster: Commits | None = None
         self._ledger = Ledger()
         self._warned_of: set[str] = set()
+        self._rivals = Rivals(config.bootstrap_servers, group)
         self.inbox: queue.SimpleQueue[_Offer | threading.Event | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="kafkasource-group-offsets", daemon=True)
         self._thread.start()
@@ -267,6 +269,15 @@ class _Sender:
 
     def _commit(self, offsets: PartitionOffsets) -> None:
         now_s = self._clock()
+        rival = self._rivals.topic({tp.topic for tp in offsets}, now_s)
+        if rival is not None:
+            log.warning(
+                "another query of this driver commits offsets of topic %r to the consumer group %r too: each replaces"
+                " the other's, and monitors of lag see a mixture. Give each query a kafka.group.id of its own, or"
+                " set commitOffsets=false for one",
+                rival,
+                self._group,
+            )
         try:
             if self._cluster is None:
                 self._cluster = self._open_cluster(self._config)
