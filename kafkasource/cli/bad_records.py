@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kafkasource.escaping import escaped
 from kafkasource.types import BAD_RECORD_COLUMN
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 def say_bad_records(batch: pa.RecordBatch) -> None:
     """Name each bad record of the batch on stderr."""
     for row in _bad_rows(batch):
-        print(escaped(_said(batch, row), keep=""), file=sys.stderr)
+        print(_said(batch, row), file=sys.stderr)
 
 
 def _bad_rows(batch: pa.RecordBatch) -> Iterator[int]:

@@ -44,8 +44,8 @@ const tableOf = (kind, head, rows) => { const made = table(head, rows); made.cla
 const sizeText = bytes => bytes === null ? "unknown" : size(bytes);
 const whyNoSize = reason => reason === null ? "" : make("p", {class: "soft", id: "size-unknown"}, visible("Size unknown: " + reason));
 const healthNode = text => make("span", {class: text === "ok" ? "good" : "bad"}, text);
-const LAST_DATE_MS = 8.64e15;  // of ECMAScript; Kafka takes any number of a producer
-const time = ms => ms === null ? "–" : ms > LAST_DATE_MS ? `${ms} ms` : new Date(ms).toISOString().replace("T", " ").replace("Z", "");
+/* Producers may give any time, and a Date ends at 8.64e15 ms. */
+const time = ms => ms === null ? "–" : ms > 8.64e15 ? `${ms} ms` : new Date(ms).toISOString().replace("T", " ").replace("Z", "");
 const field = (label, input, kind = "") => make("label", {class: kind}, label, input);
 const input = (name, value, more = {}) => make("input", {name, value: value ?? "", autocomplete: "off", ...more});
 function select(name, options, value) {

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from kafkasource import memory, metrics
 from kafkasource.errors import BadRecord
+from kafkasource.escaping import escaped
 from kafkasource.source.typed.formats import BAD_RECORD_TYPE, RowFormats
 from kafkasource.typed.framing import Side
 from kafkasource.typed.rows import MIB, SIZES_OF_INPUT, BadRow, TypedRows
@@ -120,7 +121,7 @@ def _error(batch: pa.RecordBatch, row: int, side: Side, why: BadRow) -> BadRecor
 def _reason(side: Side, why: BadRow) -> str:
     schema = "" if why.schema_id is None else f" of schema id {why.schema_id}"
     field = f", field {why.place}" if why.place else ""
-    return f"the {side}{schema}{field}: {why.reason}"
+    return escaped(f"the {side}{schema}{field}: {why.reason}", keep="")  # a schema chooses names of fields
 
 
 def _bad_records(

@@ -61,6 +61,20 @@ def test_bad_records_are_counted_by_topic_and_reason():
     assert counted() - before == 3
 
 
+def test_the_reason_of_a_bad_record_drives_no_terminal_that_shows_it():
+    """A column shows it to people: `df.show()`, `pykafka read`. The schema may be anybody's."""
+    evil = {"type": "object", "properties": {"\x1b]0;owned\x07\u202e\n": {"type": "integer"}}}
+    given = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t", "valueFormat": "json", "badRecords": "column",
+             "readerSchema": json.dumps(evil)}  # fmt: skip
+    formats = RowFormats.of(options.parse(given, "source"), ["t"]).with_columns(("value", "offset", "badRecord"))
+    rows = batch(formats).slice(0, 1)
+    value = pa.array([json.dumps(dict.fromkeys(evil["properties"], "x")).encode()], pa.binary())
+    rows = rows.set_column(rows.schema.get_field_index("value"), rows.schema.field("value"), value)
+    (rows,) = typed_batches([rows], formats, lambda: "a")
+    (bad,) = rows.column("badRecord").to_pylist()
+    assert r"field $.\x1b]0;owned\x07\u202e\x0a:" in bad["reason"]
+
+
 NOTHING = {"type": "record", "name": "R", "fields": []}
 WIDE = {**NOTHING, "fields": [{"name": f"f{n}", "type": "long", "default": n} for n in range(100)]}
 MIB = 1 << 20
