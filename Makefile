@@ -60,7 +60,7 @@ jars: .venv/.dev
 
 .venv/.dev: .venv/.requirements $(SOURCES)
 	@echo "installing into .venv with what the tests need (pyspark $(PYSPARK))"
-	@rm -f kafkasource/*/kernel.cpython-31[1-9]*.so kafkasource/*/*/kernel.cpython-31[1-9]*.so
+	@rm -f kafkasource/_cyutility.cpython-31[1-9]*.so kafkasource/*/kernel.cpython-31[1-9]*.so kafkasource/*/*/kernel.cpython-31[1-9]*.so
 	@KAFKASOURCE_KERNEL=$$(scripts/kernel_build.sh $(PY)) scripts/prepare.sh .venv $(PYSPARK) $(TEST_EXTRAS)
 	@touch $@
 
@@ -246,7 +246,7 @@ readme: .venv/.dev
 
 # The kernel again, after an edit of a kernel.py.
 kernel: .venv/.dev
-	@rm -f kafkasource/*/kernel.cpython-31[1-9]*.so kafkasource/*/*/kernel.cpython-31[1-9]*.so
+	@rm -f kafkasource/_cyutility.cpython-31[1-9]*.so kafkasource/*/kernel.cpython-31[1-9]*.so kafkasource/*/*/kernel.cpython-31[1-9]*.so
 	KAFKASOURCE_KERNEL=$$(scripts/kernel_build.sh $(PY)) $(PY) setup.py -q build_ext --inplace --force
 
 # A release, into dist/ or DIST: source archive, wheels, sums, bill of materials (docs/releasing.md). Then the checks of what

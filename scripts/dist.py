@@ -67,7 +67,7 @@ EVERY_WHEEL = (
     "kafkasource-*.dist-info/top_level.txt",
     "kafkasource-*.dist-info/licenses/LICENSE",
 )
-COMPILED_WHEEL = (*EVERY_WHEEL, *(f"{folder}/kernel.*.so" for folder in KERNELS))
+COMPILED_WHEEL = (*EVERY_WHEEL, "kafkasource/_cyutility.*.so", *(f"{folder}/kernel.*.so" for folder in KERNELS))
 NOT_IN_THE_ARCHIVE = (".ci/*", ".github/*", ".gitignore")  # of the forge and of git
 MADE_BY_SETUPTOOLS = ("PKG-INFO", "setup.cfg", "kafkasource.egg-info/*")
 

@@ -72,6 +72,7 @@ if [ "$only" = requirements ]; then
     compiled_pyspark
     exit
 fi
+[ "${KAFKASOURCE_KERNEL:-auto}" = skip ] || echo "compiling the kernels with ${CC:-cc}: about half a minute"
 # compat: a plain path entry. Spark looks for `pyspark_*` modules along sys.path, where the default editable hook hides them.
 install -e ".[$extras]" --config-settings editable_mode=compat "pyspark[sql]==$pyspark"
 compiled_pyspark
