@@ -1,4 +1,4 @@
-"""Builds the compiled files: one for each kernel, and one that they share. `KAFKASOURCE_KERNEL` says how:
+"""Builds the compiled libraries: one for each kernel, and `_cyutility` for all of them. `KAFKASOURCE_KERNEL` says how:
 
 - `auto` (default): compile it where that is possible. `require`: fail where it is not. `skip`: leave it interpreted.
 - `abi3`: as `require`, for Python's stable ABI, so that one wheel serves Python 3.11 and all later ones. The kernel's
