@@ -51,7 +51,12 @@ _MAX_LINE_BYTES = 64 << 20  # no broker takes a record of that size
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topic", metavar="TOPIC")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="format of the lines; default: text")
+    parser.add_argument(
+        "--format",
+        choices=("text", "json"),
+        default="text",
+        help="format of the lines; json: as `pykafka read --json` or `kcat -J` prints them. Default: text",
+    )
     parser.add_argument(
         "-K", "--key-separator", metavar="SEP", help=r"in text: each line is key, separator, value; \t is a tab"
     )
