@@ -237,3 +237,29 @@ def test_protobuf_records_have_the_types_of_from_protobuf(pykafka, kafka_topic):
     assert "the record is a shop.Line" in other.reason
     assert (tombstone.lines, tombstone.reason) == (None, None)
     assert "field $.note: a string is not UTF-8" in bad.reason
+
+
+def test_bare_keys_and_values_are_read_back_in_batch_and_stream_without_a_registry(pykafka, kafka_topic, tmp_path):
+    topic = kafka_topic(partitions=1)
+    avro_schema = json.dumps(OLD)
+    proto = 'syntax = "proto3"; message Other {} message Key { int64 id = 1; }'
+    formats = {"valueFormat": "avro", "keyFormat": "protobuf", "keyMessageName": "Key", "schemaIdIn": "none"}
+    rows = pykafka.spark.sql(
+        "SELECT named_struct('id', id) AS key, named_struct('number', id, 'text', 't') AS value FROM range(1, 4)"
+    )
+    pykafka.write(rows, topic, **formats, writerSchema=avro_schema, keyWriterSchema=proto)
+    bytes_of = {bytes(row.value) for row in pykafka.read(topic).collect()}
+    assert bytes_of == {encoded(OLD, {"number": n, "text": "t"}) for n in (1, 2, 3)}
+    write(pykafka, topic, [b"\x02"])
+    options = {**formats, "readerSchema": avro_schema, "keyReaderSchema": proto, "badRecords": "column"}
+    columns = ["key.id", "value.number", "value.text", "badRecord.reason"]
+    stream = pykafka.reading(topic, stream=True, startingOffsets="earliest", **options).load().selectExpr(*columns)
+    writing = stream.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writing.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+    for found in (
+        pykafka.read(topic, **options).selectExpr(*columns),
+        pykafka.spark.read.parquet(str(tmp_path / "out")),
+    ):
+        *good, bad = sorted(found.collect(), key=lambda row: row.number or 9)
+        assert [tuple(row) for row in good] == [(n, n, "t", None) for n in (1, 2, 3)]
+        assert (bad.number, "field $.text" in bad.reason) == (None, True)
