@@ -12,15 +12,22 @@ from typing import NoReturn
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from kafkasource.errors import KafkaSourceError
+from kafkasource.spark_api import SupportsTriggerAvailableNow
 from kafkasource.tracebacks import without_tracebacks
 
 
-@without_tracebacks("initialOffset", "latestOffset", "partitions", "read")
-class RefusedStream(DataSourceStreamReader):
-    """Spark asks one of these methods first: which one depends on its release, and on the query's checkpoint."""
+@without_tracebacks("prepareForTriggerAvailableNow", "initialOffset", "latestOffset", "partitions", "read")
+class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Spark calls one of these methods first: which one depends on its release, its trigger and the checkpoint.
+
+    Without SupportsTriggerAvailableNow, Spark first warns that the source does not support Trigger.AvailableNow.
+    """
 
     def __init__(self, error: KafkaSourceError) -> None:
         self._error = error
+
+    def prepareForTriggerAvailableNow(self) -> NoReturn:
+        raise self._error
 
     def initialOffset(self) -> NoReturn:
         raise self._error

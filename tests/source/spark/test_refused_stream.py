@@ -31,25 +31,50 @@ def of_stream():
     return source, source.schema()
 
 
-@pytest.mark.parametrize("asked", [INITIAL_OFFSET, LATEST_OFFSET])
-def test_pysparks_process_says_the_wrong_option_and_nothing_else(in_the_runner, of_stream, monkeypatch, asked):
-    """The loop of pyspark's process, over bytes as the JVM sends them. Before, it ended with an UnboundLocalError."""
+@pytest.fixture
+def answers(in_the_runner, of_stream, monkeypatch):
+    """What pyspark's process answers to calls, as the JVM sends them."""
     source, schema = of_stream
     monkeypatch.setattr(runner, "check_python_version", lambda infile: None)
     monkeypatch.setattr(runner, "setup_spark_files", lambda infile: None)
     monkeypatch.setattr(runner, "read_command", lambda serializer, infile: source)
-    asks, says = io.BytesIO(), io.BytesIO()
-    write_with_length(schema.json().encode(), asks)
-    write_int(10_000, asks)
-    write_int(asked, asks)
-    asks.seek(0)
-    with pytest.raises(SystemExit):
-        runner.main(asks, says)
-    made, failed, length = struct.unpack(">iii", says.getvalue()[:12])
-    text = says.getvalue()[12 : 12 + length].decode()
-    assert (made, failed) == (0, -2)  # a reader; an error
+
+    def call(*functions):
+        asks, says = io.BytesIO(), io.BytesIO()
+        write_with_length(schema.json().encode(), asks)
+        write_int(10_000, asks)
+        for each in functions:
+            write_int(each, asks)
+        asks.seek(0)
+        with pytest.raises(SystemExit):
+            runner.main(asks, says)
+        return says.getvalue()
+
+    return call
+
+
+def check_error(answer):
+    failed, length = struct.unpack(">ii", answer[:8])
+    text = answer[8 : 8 + length].decode()
+    assert failed == -2
     assert text.startswith("kafkasource.errors.OptionError: option 'startingOffsets'")
     assert text.count("\n") == 1
+
+
+@pytest.mark.parametrize("asked", [INITIAL_OFFSET, LATEST_OFFSET])
+def test_pysparks_process_says_the_wrong_option_and_nothing_else(answers, asked):
+    """Before, it ended with an UnboundLocalError."""
+    answer = answers(asked)
+    assert answer[:4] == bytes(4)  # a reader
+    check_error(answer[4:])
+
+
+@pytest.mark.needs_spark("limited_available_now")
+def test_under_available_now_the_wrong_option_comes_before_any_word_on_the_trigger(answers):
+    answer = answers(runner.CHECK_SUPPORTED_FEATURES_ID, runner.PREPARE_FOR_TRIGGER_AVAILABLE_NOW_FUNC_ID)
+    _, features = struct.unpack(">ii", answer[:8])
+    assert features & runner.SUPPORTS_TRIGGER_AVAILABLE_NOW  # else Spark warns that the source lacks it
+    check_error(answer[8:])
 
 
 def test_elsewhere_the_error_is_raised_at_once(of_stream):
