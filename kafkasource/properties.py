@@ -30,7 +30,7 @@ def parse(text: str) -> dict[str, str]:
         try:
             key, value = map(_unescaped, match.groups())
         except ValueError:
-            raise OptionError(f"line {number}: \\u wants four hexadecimal digits behind it") from None
+            raise OptionError(f"line {number}: \\u needs four hexadecimal digits after it") from None
         found[key] = value
     return found
 

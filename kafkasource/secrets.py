@@ -112,8 +112,8 @@ class References:
                 raise OptionError(f"option 'kafka.{name}': {error}") from None
             if not _is_unicode(found[name]):
                 raise OptionError(
-                    f"option 'kafka.{name}': the value has half of a character (\\ud800 to \\udfff), for which no "
-                    "bytes stand. Write it as UTF-8, or both halves one behind the other"
+                    f"option 'kafka.{name}': the value has half of a character (\\ud800 to \\udfff), which UTF-8 "
+                    "cannot hold. Write the character as UTF-8, or both of its halves"
                 )
         return found
 
@@ -169,7 +169,7 @@ class References:
 
     def _of_folder(self, reference: str, path: str, name: str, environment: Mapping[str, str], files: _Files) -> str:
         if not name or "/" in name or name in (".", ".."):
-            raise OptionError(f"{reference}: behind the folder stands the name of a file in it, no path")
+            raise OptionError(f"{reference}: after the folder, write the name of a file in it, not a path")
         folder = _allowed(reference, find_file(path), self.folder_paths, "dir", environment)
         return files.read(reference, folder / name)
 

@@ -145,7 +145,7 @@ def commit_offsets(cluster: Cluster, group: str, wanted: Mapping[TopicPartition,
     members = len(described.members) if described else 0
     busy = KafkaSourceError(
         f"group {group!r} has {many(members, 'member') if members else 'members'} to commit over it: end them first "
-        f"(`pykafka groups describe {group}` shows who)"
+        f"(`pykafka groups describe {group}` shows them)"
     )
     if members:
         raise busy

@@ -56,7 +56,7 @@ def _milliseconds(text: str, now_ms: float | None) -> int:
         # Python 3.10 takes neither Z nor a fraction of other than 3 or 6 digits
         moment = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{said!r} is none of {PLACES}") from None
+        raise argparse.ArgumentTypeError(f"{said!r} is not one of {PLACES}") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=timezone.utc)
     return max(0, (moment - _EPOCH + timedelta(microseconds=500)) // timedelta(milliseconds=1))  # exact, as no float is

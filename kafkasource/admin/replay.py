@@ -309,10 +309,10 @@ class Replay:
         for tp, (_, text) in offsets.items():
             if len(text) > MAX_METADATA_BYTES:
                 raise KafkaSourceError(
-                    f"{tp}: dead letters that were sent back and such that were not take turns too often: the list of "
-                    f"them would have {len(text)} bytes, and a broker keeps {MAX_METADATA_BYTES} beside an offset. Run "
-                    "it without --reason, or with one that more of them have. Send those that cannot go back to "
-                    "another topic: --from-topic TOPIC --to ANOTHER"
+                    f"{tp}: letters that were sent back and letters that were not alternate too often: their list "
+                    f"would have {len(text)} bytes, and a broker keeps {MAX_METADATA_BYTES} beside an offset. Run it "
+                    "without --reason, or with one that more of them have. Send those that cannot go back to another "
+                    "topic: --from-topic TOPIC --to ANOTHER"
                 )
         if version < 2:
             transactions.add_offsets(self._group, transaction.producer, self._group)

@@ -167,7 +167,7 @@ class _Parser(argparse.ArgumentParser):
         known = [str(each) for each in action.choices]
         here = _IN_OTHER_TOOLS.get(value)
         meant = did_you_mean(str(value), known) if here is None else f" (it is `pykafka {here}` here)"
-        raise argparse.ArgumentError(action, f"{value!r} is none of {', '.join(known)}{meant}")
+        raise argparse.ArgumentError(action, f"{value!r} is not one of {', '.join(known)}{meant}")
 
     def error(self, message: str) -> NoReturn:
         if message.endswith("required: COMMAND"):

@@ -58,7 +58,7 @@ def port(text: str) -> int:
     """An argparse type: the number of a TCP port; 0: any that is free."""
     found = at_least(0)(text)
     if found > _LAST_PORT:
-        raise argparse.ArgumentTypeError(f"{text} is no port: the last one is {_LAST_PORT}")
+        raise argparse.ArgumentTypeError(f"{text} is not a port: the highest is {_LAST_PORT}")
     return found
 
 
@@ -167,7 +167,7 @@ def client_config(arguments: argparse.Namespace) -> ClientConfig:
     for name, _ in arguments.settings:
         if _canonical(name) in options.BY_NAME.keys() - meant:
             raise OptionError(
-                f"-X {name}: this command reads and writes no records, so the option means nothing here; leave it out"
+                f"-X {name}: this command reads and writes no records, so the option has no effect here; leave it out"
             )
     return ClientConfig.from_options(parsed_options(arguments, "source"))
 

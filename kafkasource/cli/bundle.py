@@ -145,7 +145,7 @@ def _refuse_what_does_not_move(prefix: Path, file: Path) -> None:
         )
     if not (prefix / "pyvenv.cfg").is_file():
         raise KafkaSourceError(
-            f"{prefix} is no virtual environment: make one (`python -m venv`), install kafkasource and what the job "
+            f"{prefix} is not a virtual environment: make one (`python -m venv`), install kafkasource and what the job "
             "needs there, and run its own `pykafka bundle environment`"
         )
     if "include-system-site-packages = true" in (prefix / "pyvenv.cfg").read_text().lower():

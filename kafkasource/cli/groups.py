@@ -130,7 +130,7 @@ def _delete(arguments: argparse.Namespace) -> int:
 
 def _why_not(name: str, error: BrokerError) -> str:
     if isinstance(error, NonEmptyGroup):
-        return f"group {name!r} has members: end them first (`pykafka groups describe {name}` shows who)"
+        return f"group {name!r} has members: end them first (`pykafka groups describe {name}` shows them)"
     if isinstance(error, GroupIdNotFound):
         return f"no group {name!r} (`pykafka groups list` shows all)"
     return f"group {name!r}: {error.reason}"

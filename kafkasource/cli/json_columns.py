@@ -34,7 +34,7 @@ def value_of(text: bytes, kind: pa.DataType) -> object:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"$: it is no JSON: {error}") from None
+        raise ValueError(f"$: not JSON: {error}") from None
     return _value(found, kind, "$")
 
 
@@ -77,7 +77,7 @@ def _key(name: str, kind: pa.DataType, place: str) -> object:
     try:
         return _scalar(json.loads(name), kind, f"{place}{{}}")
     except ValueError:
-        raise ValueError(f"{place}: the key {name[:60]!r} is no {kind}") from None
+        raise ValueError(f"{place}: the key {name[:60]!r} is not of type {kind}") from None
 
 
 def _scalar(found: object, kind: pa.DataType, place: str) -> object:

@@ -70,7 +70,7 @@ def _lag(arguments: argparse.Namespace) -> int:
     leaderless = [tp for each in found for tp in each.leaderless]
     if leaderless:  # a monitor must not stay green while brokers are away
         raise KafkaSourceError(
-            f"the lag of {many(len(leaderless), 'partition')} is not known for want of a leader: "
+            f"the lag of {many(len(leaderless), 'partition')} is not known, as they have no leader: "
             f"{', '.join(map(str, leaderless[:_MOST_NAMED]))}{', ...' if len(leaderless) > _MOST_NAMED else ''}"
         )
     if any(place.never_read or place.ahead for each in found for place in each.places):

@@ -205,7 +205,7 @@ def _check_held(cluster: Cluster, offsets: dict[TopicPartition, int]) -> None:
     can say where the log ends."""
     for place in places_of(cluster, offsets):
         if place.leaderless:
-            why = "has no leader now, so that nobody can say whether its log is that long"
+            why = "has no leader now, so the end of its log is unknown"
         elif place.gone:
             why = "no longer exists"
         elif place.ahead:

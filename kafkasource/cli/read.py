@@ -224,7 +224,7 @@ def _format(arguments: argparse.Namespace) -> formats.Format:
     by_file = formats.of_file(arguments.to) if arguments.to else None
     if arguments.template is not None:
         if by_file is not None and by_file.only_files:
-            raise OptionError(f"-f prints text, which is no {by_file.name}: give --to another name, or leave out -f")
+            raise OptionError(f"-f prints text, unlike {by_file.name}: give --to another name, or leave out -f")
         if arguments.format or arguments.key_separator is not None:
             raise OptionError("-f says all that is printed: leave out --format, --json and --key-separator")
         return format_of(arguments.template)

@@ -157,7 +157,7 @@ def _text(place: str) -> str:
         with Path(place).open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
-        raise OptionError(f"{place}: more than {_MOST_BYTES} bytes, which is no schema")
+        raise OptionError(f"{place}: more than {_MOST_BYTES} bytes, too large for a schema")
     try:
         return data.decode("utf-8-sig").strip()
     except UnicodeDecodeError:

@@ -22,8 +22,8 @@ _SERVERS = "kafka.bootstrap.servers"
 
 HELP = "offsets of a mirrored cluster as offsets at a target of the mirror"
 DESCRIPTION = (
-    "Asks the target (--bootstrap-servers) for the map that the mirror keeps there. Whoever goes on reading at a "
-    "translated offset misses nothing; where it is not exact, some records are read twice. docs/mirror.md says why."
+    "Asks the target (--bootstrap-servers) for the map that the mirror keeps there. A consumer that continues at "
+    "a translated offset misses nothing; where it is not exact, some records are read twice. docs/mirror.md says why."
 )
 
 
@@ -164,5 +164,5 @@ def _told(tp: TopicPartition, one: Translated | None, offset_map: OffsetMap) -> 
             return known.target_topic, None, why
         return known.target_topic, None, f"before the map, which begins at {known.spans[0].source_first}"
     if one.behind:
-        return one.target.topic, one.offset, f"the mirror is {one.behind} offsets behind it"
+        return one.target.topic, one.offset, f"the mirror is {one.behind} offsets behind"
     return one.target.topic, one.offset, "exact" if one.exact else "some before it may be read twice"

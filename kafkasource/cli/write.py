@@ -285,7 +285,7 @@ def _json_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) ->
         try:
             row = from_line(line)
         except (*NO_RECORD, argparse.ArgumentTypeError) as error:
-            return rows, _BadLine(f"line {number} is no record in JSON: {error}")
+            return rows, _BadLine(f"line {number} is not a record in JSON: {error}")
         if row["partition"] is not None:
             try:
                 arguments.known.check_partition(row["partition"])

@@ -255,8 +255,8 @@ class Caller:
                     if never_reached and (nothing_sent or self.network.bootstrap_errors):
                         raise self._no_broker(waited) from None
                     raise DeadlineExceeded(
-                        f"{what}: not done within {round(waited)} ms and {many(failures, 'attempt')} (option"
-                        f" kafka.default.api.timeout.ms); the last error: {error}"
+                        f"{what}: not done by the cluster at {servers_of(self.config)} within {round(waited)} ms and"
+                        f" {many(failures, 'attempt')} (option kafka.default.api.timeout.ms); the last error: {error}"
                         # The deadline cut this attempt short. What a broker did before says more than that.
                         + ("" if said is error else f"; before it: {said}")
                     ) from error
@@ -314,7 +314,7 @@ class Caller:
                 pending.result()
                 return self.network.served(api, node_id)
 
-        return self.retrying(f"versions of {api.name}", attempt)
+        return self.retrying(f"the question which versions of {api.name} a broker serves", attempt)
 
     def supports(self, api: Api, version: int = 0) -> bool:
         """May requests of this version, or of a later one, be sent? Blocks at the first question; see `served`."""
@@ -335,8 +335,10 @@ class Caller:
                 return node_id
             left = deadline - self.now_ms()
             if left <= 0:
-                known = [(node.host, node.port) for node in self.metadata.nodes()] or self.config.bootstrap_servers
-                raise ConnectFailed(f"cannot connect to any broker: {few([address_of(*each) for each in known])}")
+                known = few([address_of(node.host, node.port) for node in self.metadata.nodes()]) or servers_of(
+                    self.config
+                )
+                raise ConnectFailed(f"cannot connect to any broker: {known}")
             self.poll(min(wait_ms, left))
 
     def asked_in_vain(self, node_id: int) -> None:
@@ -451,3 +453,8 @@ def few(names: Collection[object], most: int = 5) -> str:
     """The first names, for the text of an error or a line of a log, and how many more there are."""
     shown = ", ".join(map(str, islice(names, most)))
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def servers_of(config: ClientConfig) -> str:
+    """The bootstrap servers, for the text of an error: of several clusters, which one it is."""
+    return few([address_of(*each) for each in config.bootstrap_servers])

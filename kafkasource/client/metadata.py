@@ -278,7 +278,7 @@ class Metadata:
                 " kafka.bootstrap.servers must belong to one cluster, also after a restart or a DNS change"
             )
         if not nodes:  # what it says of topics is as empty
-            raise error_for(LeaderNotAvailable.CODE, "a broker that is still starting knows nobody, not even itself")
+            raise error_for(LeaderNotAvailable.CODE, "a broker that is still starting names no broker, not even itself")
         if not same_topics:
             self._taken = None  # until all of it is in
             said_by = None if node_id is None or node_id < 0 else node_id  # a bootstrap server is one of the nodes

@@ -251,5 +251,7 @@ class GroupMember:
                     " (any more). The member that has it now reads the records since the last commit again"
                 )
             if not done:
-                raise DeadlineExceeded(f"commit of group {self.group!r}: the group did not finish its rebalance")
+                raise DeadlineExceeded(
+                    f"commit of group {self.group!r}: the rebalance of the group took too long. Commit again"
+                )
             return membership.identity

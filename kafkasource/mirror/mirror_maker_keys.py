@@ -25,7 +25,7 @@ _OF_MIRROR_MAKER = (
         r"config\.providers(\.\w+\.class)?",
         "the references ${env:NAME}, ${file:/path:key} and ${dir:/folder:file} need no provider; there are no others",
     ),
-    (r"(emit\.)?heartbeats.*", "there are no heartbeats: Spark's progress tells whether the mirror runs"),
+    (r"(emit\.)?heartbeats.*", "there are no heartbeats: Spark's progress shows whether the mirror runs"),
     (r"offset-syncs\..*|offset\.lag\.max", "the offset map is in a topic of its own, written after each micro-batch"),
     (r"(topic|group|config\.property)\.filter\.class|forwarding\.admin\.class", _JAVA),
     (

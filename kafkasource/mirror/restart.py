@@ -99,7 +99,7 @@ def next_record(
     used = {source, *(flow.target for flow in rules.flows)}
     names = carried_over(record, ids, used)
     for old, new in names.items():
-        warn(f"cluster {old} is called {new} now: the mirror goes on there where it was")
+        warn(f"cluster {old} is called {new} now: the mirror continues there from its last position")
     progress = {reader.name: world.progress(reader) for reader in record.readers}
     begun = all(each.done is not None for each in progress.values())
     if not again and begun and not names and record.rules == rules and record.source == source:

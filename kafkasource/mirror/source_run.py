@@ -333,7 +333,7 @@ class SourceRun:
         if each.query is not None and not each.query.isActive:
             error, each.query = self.engine.error_of(each.query), None
             if error is None and not each.reader.catches_up:
-                error = "somebody else stopped it"
+                error = "it was stopped from outside of the mirror"
             each.finished = error is None
             if error is not None:
                 self._failed(each, error)

@@ -123,7 +123,7 @@ def _escape(pattern: str, pos: int, in_class: bool) -> tuple[str, int]:
     if letter == "0":
         match = _OCTAL.match(pattern, pos + 2)
         if match is None:
-            raise ValueError("\\0 wants octal digits behind it")
+            raise ValueError("\\0 needs octal digits after it")
         return f"\\x{int(match[0], 8):02x}", match.end()  # Python's \0 takes two digits more, where Java's takes three
     if "1" <= letter <= "9" and (in_class or _PYTHONS_OCTAL.match(pattern, pos + 1)):
         raise ValueError(f"\\{letter} is the text of a group here: write \\0 before octal digits")

@@ -23,6 +23,14 @@ class Misspelt(ValueError):
     """What is wrong in a text, as the end of an error that says what was expected."""
 
 
+def json_fault(text: str, error: Exception) -> str:
+    """Where a text that begins as JSON does is broken, as the end of an error; empty for another fault."""
+    if not isinstance(error, json.JSONDecodeError) or not text.lstrip().startswith(("{", "[")):
+        return ""
+    place = f"line {error.lineno}, column {error.colno}" if "\n" in text else f"character {error.pos + 1}"
+    return f". It is not JSON at {place}: {error.msg}"
+
+
 @dataclass(frozen=True)
 class Type(Generic[T_co]):
     """How the text of an option becomes a value. `parse` raises ValueError, of which Misspelt is shown; `expected`

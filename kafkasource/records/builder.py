@@ -142,7 +142,7 @@ class BatchBuilder:
 
     def __init__(self, buffer: bytearray | memoryview, *, codec: str = "none", level: int | None = None) -> None:
         if codec not in CODECS:
-            raise ValueError(f"codec {codec!r} is none of {', '.join(CODECS)}")
+            raise ValueError(f"codec {codec!r} is not one of {', '.join(CODECS)}")
         self._buffer = memoryview(buffer).cast("B")
         if len(self._buffer) < h.HEADER_BYTES:
             raise ValueError(f"a buffer of {len(self._buffer)} bytes holds no batch")

@@ -239,7 +239,7 @@ class MessageWalk:
         key_pos, key_length = self._sized(data, pos, end, shown, "key")
         value_pos, value_length = self._sized(data, key_pos + max(key_length, 0), end, shown, "value")
         if value_pos + max(value_length, 0) != end:
-            self._corrupt(shown, "bytes are left over behind the value")
+            self._corrupt(shown, "bytes are left over after the value")
         codec = attributes & h.CODEC_MASK
         times = timestamp_type, timestamp_ms
         return _Message(offset, end, magic, codec, *times, key_pos, key_length, value_pos, value_length)

@@ -26,6 +26,7 @@ from kafkasource.registry.definitions import (
     Reference,
     SubjectVersion,
     definition_of,
+    nonsense,
     number_of,
     numbers_of,
     object_of,
@@ -142,7 +143,7 @@ class RegistryClient:
         answer = object_of(self._rest.ask(question, "POST", path, definition.json), question)
         verdict, messages = answer.get("is_compatible"), answer.get("messages") or []
         if not isinstance(verdict, bool) or not isinstance(messages, list):
-            raise RegistryError(f"the schema registry's answer for {question} has no field 'is_compatible'")
+            raise nonsense(question, "no field 'is_compatible'")
         return Compatibility(verdict, tuple(printable(str(each), 600) for each in messages))
 
     def resolve(self, definition: Definition, what: str) -> RegisteredSchema:

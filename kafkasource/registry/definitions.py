@@ -57,12 +57,12 @@ def definition_of(answer: object, question: str) -> Definition:
     fields = object_of(answer, question)
     text, kind = fields.get("schema"), fields.get("schemaType") or AVRO
     if not isinstance(text, str) or not isinstance(kind, str):
-        raise _nonsense(question, "no text of a schema")
+        raise nonsense(question, "no text of a schema")
     if not _is_unicode(text):
-        raise _nonsense(question, "a text that is no Unicode")
+        raise nonsense(question, "a text that is not Unicode")
     references = fields.get("references") or []
     if not isinstance(references, list):
-        raise _nonsense(question, "no list of references")
+        raise nonsense(question, "no list of references")
     return Definition(text, kind, tuple(_reference_of(each, question) for each in references))
 
 
@@ -71,33 +71,33 @@ def subject_version_of(answer: object, question: str) -> SubjectVersion:
     fields = object_of(answer, question)
     subject = fields.get("subject")
     if not isinstance(subject, str) or not _is_unicode(subject):
-        raise _nonsense(question, "no subject")
+        raise nonsense(question, "no subject")
     version, schema_id = number_of(fields, "version", question), number_of(fields, "id", question)
     return SubjectVersion(subject, version, schema_id, definition_of(answer, question))
 
 
 def object_of(answer: object, question: str) -> Mapping[str, object]:
     if not isinstance(answer, dict):
-        raise _nonsense(question, "no JSON object")
+        raise nonsense(question, "no JSON object")
     return answer
 
 
 def number_of(fields: Mapping[str, object], name: str, question: str) -> int:
     found = fields.get(name)
     if not isinstance(found, int) or isinstance(found, bool):
-        raise _nonsense(question, f"no number {name!r}")
+        raise nonsense(question, f"no number {name!r}")
     return found
 
 
 def strings_of(answer: object, question: str) -> list[str]:
     if not isinstance(answer, list) or not all(isinstance(each, str) and _is_unicode(each) for each in answer):
-        raise _nonsense(question, "no list of texts")
+        raise nonsense(question, "no list of texts")
     return answer
 
 
 def numbers_of(answer: object, question: str) -> list[int]:
     if not isinstance(answer, list) or not all(type(each) is int for each in answer):
-        raise _nonsense(question, "no list of numbers")
+        raise nonsense(question, "no list of numbers")
     return answer
 
 
@@ -105,7 +105,7 @@ def _reference_of(answer: object, question: str) -> Reference:
     fields = object_of(answer, question)
     name, subject = fields.get("name"), fields.get("subject")
     if not isinstance(name, str) or not isinstance(subject, str) or not _is_unicode(name + subject):
-        raise _nonsense(question, "a reference without name or subject")
+        raise nonsense(question, "a reference without name or subject")
     return Reference(name, subject, number_of(fields, "version", question))
 
 
@@ -118,7 +118,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _nonsense(question: str, what: str) -> RegistryError:
+def nonsense(question: str, what: str) -> RegistryError:
     return RegistryError(
         f"the schema registry's answer for {question} has {what}. Check that schemaRegistry.url is that of a registry "
         "with Confluent's API (Apicurio: .../apis/ccompat/v7)"

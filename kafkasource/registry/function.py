@@ -48,7 +48,7 @@ def _asked(function: str, schema_id: SchemaId) -> str:
             " return None where there is no such id"
         ) from error
     if text is None:
-        raise UnknownSchemaId(f"{function} knows no schema id {schema_id}")
+        raise UnknownSchemaId(f"{function} returned None for schema id {schema_id}")
     if not isinstance(text, str):
         raise RegistryError(
             f"option {FUNCTION!r}: {function} gave {type(text).__name__} for schema id {schema_id}; expected the "

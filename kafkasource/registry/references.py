@@ -66,11 +66,13 @@ class _Resolver:
         try:
             found = self._fetch(reference)
         except SchemaNotFound as error:  # the id is known, so this is no fault of a record
-            raise self._error(f"it refers to {reference}, which the registry lacks ({error})") from None
+            raise self._error(f"it refers to {reference}, which the registry does not have ({error})") from None
         self._characters += len(found.text)
         if self._characters > MOST_CHARACTERS:
             raise self._error(f"with its references it has more than {MOST_CHARACTERS} characters")
         return found
 
     def _error(self, why: str) -> ReferencesBroken:
-        return ReferencesBroken(f"the references of {self._what} cannot be followed: {why}. Mend them in the registry")
+        return ReferencesBroken(
+            f"the references of {self._what} cannot be followed: {why}. Correct them in the registry"
+        )

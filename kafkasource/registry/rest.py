@@ -141,8 +141,11 @@ class RestClient:
                 check=lambda connected: _check_suite(settings, connected, address),
             )
         except AnswerTooLarge:
+            question = f"{address}{path}".partition("?")[0]
             raise RegistryError(
-                f"{address}{path}: the answer has more than {MOST_ANSWER_BYTES} bytes".partition("?")[0], str(address)
+                f"{question}: the answer has more than {MOST_ANSWER_BYTES} bytes. Check that schemaRegistry.url is the"
+                " URL of a schema registry",
+                str(address),
             ) from None
 
     def _unavailable(self, question: str, failures: dict[Address, str]) -> RegistryUnavailable:
@@ -185,7 +188,7 @@ def _check_tls(error: Exception, address: Address) -> None:
     reason = (getattr(error, "reason", None) or "") if isinstance(error, ssl.SSLError) else ""
     if "CERTIFICATE" in reason or "HANDSHAKE_FAILURE" in reason or "UNKNOWN_CA" in reason:
         raise RegistryAccessRefused(
-            f"{address} refuses the client in the TLS handshake ({reason}). It may want a client's certificate: "
+            f"{address} refuses the client in the TLS handshake ({reason}). It may require a client certificate: set "
             "schemaRegistry.ssl.keystore.location",
             str(address),
         ) from None

@@ -22,6 +22,7 @@ from kafkasource.security.exchange import Address, AnswerTooLarge, address_of, e
 from kafkasource.shipped_files import find_file
 
 MOST_ANSWER_BYTES = 1 << 20
+_CHECK_URL = "Check kafka.sasl.oauthbearer.token.endpoint.url"
 _GRANTED = (200, 201)  # as for Java
 _FINAL_5XX = (501, 505)  # as for Java; every other one may be over in a moment
 _RETRIABLE_4XX = (408, 429)
@@ -130,9 +131,11 @@ class HttpClient:
             ) from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or type(error).__name__
-            raise TokenNotAvailable(f"{address} gives no answer: {reason}") from None
+            raise TokenNotAvailable(
+                f"{address} gives no answer: {reason}. Check its URL, and that this machine reaches it"
+            ) from None
         except AnswerTooLarge:
-            raise TokenRefused(f"{address}: the answer has more than {MOST_ANSWER_BYTES} bytes") from None
+            raise TokenRefused(f"{address}: the answer has more than {MOST_ANSWER_BYTES} bytes. {_CHECK_URL}") from None
         _check_status(address, answer.status, answer.body)
         return answer.body
 
@@ -166,9 +169,7 @@ def _check_status(address: Address, status: int, answer: bytes) -> None:
     if status in _GRANTED:
         return
     if 300 <= status < 400:
-        raise TokenRefused(
-            f"{address} sends the client elsewhere ({status}); redirects are not followed. Correct the URL"
-        )
+        raise TokenRefused(f"{address} sends the client elsewhere ({status}); redirects are not followed. {_CHECK_URL}")
     code = _error_code(answer)
     said = f"{address} answers {status}" + (f" {code}" if code else "")
     if status in _RETRIABLE_4XX or (status >= 500 and status not in _FINAL_5XX):
@@ -191,5 +192,5 @@ def _object_of(url: str, answer: bytes) -> Mapping[str, object]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise TokenRefused(f"{urllib.parse.urlsplit(url).hostname}: the answer is no JSON object")
+        raise TokenRefused(f"{urllib.parse.urlsplit(url).hostname}: the answer is not a JSON object. {_CHECK_URL}")
     return found

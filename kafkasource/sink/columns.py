@@ -379,7 +379,7 @@ def check_dead_letters(types: Container[str]) -> None:
         raise InvalidSchema(
             f"option 'badRecords'=topic:NAME needs the column {missing!r}, as the source has it{includes}: a dead "
             f"letter is the record as it was read. Keep {', '.join(dead_letters.NEEDED)} in the DataFrame. Where "
-            "badRecord is null, topic, partition and headers say what is written, as ever"
+            "badRecord is null, topic, partition and headers say what is written, as in any write"
         )
 
 
@@ -424,7 +424,7 @@ def _milliseconds(column: Column | None) -> Column | None:
         none = scalar(_NO_TIMESTAMP.get(column.type.unit, 0), pa.int64())
         if pc.any(pc.and_(pc.less(times, scalar(0, pa.int64())), pc.not_equal(times, none))).as_py():
             raise InvalidRow(
-                "column 'timestamp': a record's timestamp must not be before 1970-01-01 00:00:00 UTC (but for "
-                "1969-12-31 23:59:59.999, -1 ms, which says that the record has none)"
+                "column 'timestamp': a record's timestamp must not be before 1970-01-01 00:00:00 UTC. Only -1 ms "
+                "(1969-12-31 23:59:59.999) is allowed: it means that the record has no timestamp"
             )
     return column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())

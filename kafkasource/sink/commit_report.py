@@ -195,7 +195,7 @@ def _call(listener: str, commit: SinkCommit) -> None:
     if thread.is_alive():
         _left_behind = thread
         log.error(
-            "the commit listener %s has not returned after %d s and is not waited for; %s all the same",
+            "the commit listener %s has not returned after %d s, and the sink no longer waits for it; %s all the same",
             listener,
             LISTENER_S,
             commit,

@@ -388,7 +388,7 @@ def _best_effort(cluster: Cluster, batch_id: int) -> Iterator[None]:
     except KafkaSourceError as error:
         log.warning(
             "batch %d failed, and its transactions may stay open until the query starts again, or until "
-            "'kafka.transaction.timeout.ms' is over; readers at read_committed wait so long: %s",
+            "'kafka.transaction.timeout.ms' is over; readers at read_committed wait until then: %s",
             batch_id,
             error,
         )

@@ -72,7 +72,7 @@ class Frames:
 def frame_of(start: bytes) -> Frame:
     """The frame of a record. `start`: its first MOST_FRAME_BYTES, or all there is."""
     if not start:
-        return Frame(fault="the record is empty, which is no tombstone: a tombstone is null")
+        return Frame(fault="the record is empty; a tombstone is null, not empty")
     if start[0] == _GLUE:
         return _glue_frame(start)
     if start[:2] == _SINGLE_OBJECT and len(start) >= FINGERPRINT_BYTES:
@@ -112,9 +112,7 @@ def with_index(frame: Frame, start: bytes) -> Frame:
         return frame
     found = (place_of if start[:1] == bytes([_GLUE]) else message_index_of)(start, frame.size)
     if found is None:
-        return replace(
-            frame, schema_id=None, fault="behind the schema id there is no message index, as Protobuf has it"
-        )
+        return replace(frame, schema_id=None, fault="no message index of Protobuf follows the schema id")
     return replace(frame, message=found[0], size=found[1])
 
 

@@ -91,7 +91,7 @@ ERRORS = {
     BAD_DECIMAL: "a decimal has no bytes, or more digits than its precision",
     BAD_TIMESTAMP: "a timestamp is beyond what microseconds can hold",
     BAD_COUNT: "a number of items is beyond the bytes of the record",
-    TRAILING: "bytes are left over behind the record",
+    TRAILING: "bytes are left over after the record",
     TOO_LARGE: "the record's columns take more memory than a piece may have",
     UNREADABLE_BRANCH: "the reader's schema has no type that takes this branch of the writer's union",
     UNKNOWN_SYMBOL: "the reader's enum has neither this symbol nor a default",

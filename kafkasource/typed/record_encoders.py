@@ -44,7 +44,7 @@ def record_encoder(
             return ProtobufEncoder(kind, *message_of(schema, message_name), prefix)
         if schema.kind == JSON:
             return JsonEncoder(kind, prefix, written_of(schema))
-    raise SchemaError(f"$: the writer's schema is {schema.kind}, none of {AVRO}, {PROTOBUF}, {JSON}")
+    raise SchemaError(f"$: the writer's schema is {schema.kind}, not {AVRO}, {PROTOBUF} or {JSON}")
 
 
 def message_of(schema: RegisteredSchema, message_name: str | None) -> tuple[ProtobufSchema, MessageType]:

@@ -47,7 +47,7 @@ def only_record(schema: RegisteredSchema) -> str:
         return only_message(read_schema(schema.text, schema.texts_by_name)).full_name
     found = parse_schema(schema.text, schema.texts_by_name, defaults=False)
     if not isinstance(found, Record):
-        raise SchemaError("$: the schema is no record")
+        raise SchemaError("$: the schema is not a record")
     return found.name
 
 

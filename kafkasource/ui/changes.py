@@ -77,7 +77,7 @@ class Changes:
         offsets = {}
         for number, offset in given.items():
             if not (number.isascii() and number.isdigit() and type(offset) is int and 0 <= offset < 1 << 63):
-                raise Refused(400, f"offsets: {json.dumps({number: offset})[:60]} is no partition with its offset")
+                raise Refused(400, f"offsets: {json.dumps({number: offset})[:60]} is not a partition with its offset")
             offsets[TopicPartition(topic, int(number))] = offset
         check_partitions(known, [tp.partition for tp in offsets])
         commit_offsets(self._cluster, group, offsets)

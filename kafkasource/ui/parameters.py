@@ -19,7 +19,7 @@ def required(given: Mapping[str, str], name: str) -> str:
 def whole_number(given: Mapping[str, str], name: str, default: int, most: int, least: int = 1) -> int:
     text = given.get(name) or str(default)
     if not (text.isascii() and text.isdigit() and len(text) <= 19 and least <= int(text) <= most):
-        raise Refused(400, f"{name}: {text[:40]!r} is no number from {least:,} to {most:,}")
+        raise Refused(400, f"{name}: {text[:40]!r} is not a number from {least:,} to {most:,}")
     return int(text)
 
 

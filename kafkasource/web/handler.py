@@ -85,7 +85,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             split = urlsplit(self.path)
         except ValueError:  # `http://[`, say
-            self._send(as_text("the target of the request is no URL", 400))
+            self._send(as_text("the target of the request is not a URL", 400))
             return
         headers = {name: self.headers[name] for name in LOOKED_AT if name in self.headers}
         refusal = self.access.refusal(split.path, headers, str(self.connection.getsockname()[0]))

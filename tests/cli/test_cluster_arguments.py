@@ -70,7 +70,7 @@ def test_an_option_that_is_none_is_an_error_with_the_nearest(setting, said, caps
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["topics", "list", "-X", "acks=1"], "means nothing here"),
+        (["topics", "list", "-X", "acks=1"], "has no effect here"),
         (["read", "t", "-X", "acks=1"], "is for writing"),
         (["write", "t", "-X", "isolation.level=read_committed"], "is for reading"),
         (["read", "t", "-X", "subscribe=u"], "the command sets this option itself"),
@@ -150,7 +150,7 @@ def test_wrong_arguments_end_with_2(words, capsys):
     [
         (["read", "t", "--to", "x.foo"], ".parquet"),
         (["read", "t", "-f", "%s", "--json"], "leave out --format"),
-        (["read", "t", "-f", "%s", "--to", "x.parquet"], "is no parquet"),
+        (["read", "t", "-f", "%s", "--to", "x.parquet"], "unlike parquet"),
         (["read", "t", "--group", "g", "--last", "1"], "cannot be combined with --partitions"),
         (["read", "t", "--group", "g", "--to", "x.txt"], "Redirect stdout"),
         (["read", "t", "--follow", "--until", "latest"], "leave out --until"),
@@ -215,7 +215,7 @@ def test_what_is_wrong_with_the_file_is_said_with_its_name(tmp_path, capsys):
     wrong = tmp_path / "wrong.properties"
     wrong.write_text("bootstrap.servers=a:1\nclient.id=\\u12\n")
     assert main(["topics", "list", "--command-config", str(wrong)]) == 1
-    assert f"--command-config {wrong}: line 2: \\u wants" in capsys.readouterr().err
+    assert f"--command-config {wrong}: line 2: \\u needs" in capsys.readouterr().err
 
 
 # As vendors and tools give them out: Confluent Cloud's, with a registry's login; a consumer's and a producer's of Java;

@@ -230,7 +230,7 @@ def test_lines_before_a_bad_one_are_written_and_it_is_named(typed, consumed, kaf
     _, err = process.communicate(b"nonsense\n", 60)
     assert process.returncode == 1
     assert b"1 record written" in err
-    assert b"pykafka: line 2 is no record in JSON" in err
+    assert b"pykafka: line 2 is not a record in JSON" in err
 
 
 def test_to_follow_is_to_print_what_comes_until_ctrl_c_which_is_no_error(typed, produce, kafka_topic):

@@ -54,7 +54,7 @@ OURS = sys.version_info[:2]
     ("answer", "level", "said"),
     [
         (says(OURS), "ok", "PYSPARK_PYTHON="),
-        (says((3, 8)), "FAILED", "Spark wants one version"),
+        (says((3, 8)), "FAILED", "Spark needs the same version"),
         (says(OURS, package=None), "warning", "has no kafkasource"),
         (says(OURS, by_name=False), "warning", "register(spark)"),
         (says(OURS, compiled=False), "warning", "not compiled"),
@@ -177,7 +177,7 @@ def test_workers_are_python3_of_the_path_where_only_the_drivers_python_is_named(
     [
         (says(OURS, package=None, by_name=False), None, "warning", "finds no format('pykafka')"),
         (says(OURS, package=None, by_name=False), "job.py", "ok", "spark-submit"),
-        (says((3, 8)), "job.py", "FAILED", "Spark wants one version"),
+        (says((3, 8)), "job.py", "FAILED", "Spark needs the same version"),
         ("Segmentation fault", "job.py", "FAILED", "does not run"),
     ],
 )
@@ -235,7 +235,7 @@ def test_what_failed_makes_the_exit_code_1_and_every_line_has_its_remedy(python_
 @pytest.mark.parametrize("named_by", ["-F", "KAFKA_COMMAND_CONFIG"])
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(None, "cannot be read"), ("client.id=\\u12\n", "wants four hexadecimal digits")],
+    [(None, "cannot be read"), ("client.id=\\u12\n", "needs four hexadecimal digits")],
     ids=["missing", "malformed"],
 )
 def test_a_file_of_options_that_is_wrong_is_a_failure_and_not_no_cluster(

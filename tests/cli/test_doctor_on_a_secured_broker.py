@@ -122,7 +122,7 @@ def test_a_client_without_sasl_learns_what_the_listener_wants(secured_broker, do
     servers = {"bootstrap.servers": secured_broker.secured.bootstrap_servers("SASL_PLAINTEXT")}
     ((level, text),) = [each for each in of(doctor(servers), "bootstrap SASL") if each[0] != "ok"]
     assert level == "FAILED"
-    assert "the listener wants SASL" in text
+    assert "the listener requires SASL" in text
     assert "'kafka.security.protocol' to SASL_PLAINTEXT" in text
 
 

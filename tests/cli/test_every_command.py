@@ -148,7 +148,7 @@ def test_a_misplaced_or_misspelt_argument_gets_the_usage_of_its_command_and_the_
         ("topics produce events", "it is `pykafka write` here"),
         ("read -t events -e", "(-t of kcat: give the topic without it) (-e of kcat: leave it out, as the command ends"),
         ("read events -J", "(-J of kcat: it is --json for `read`"),
-        ("ui --port 99999", "99999 is no port: the last one is 65535"),
+        ("ui --port 99999", "99999 is not a port: the highest is 65535"),
         ("metrics . --port -1", "-1 is less than 0"),
     ],
 )

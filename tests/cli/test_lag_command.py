@@ -66,7 +66,7 @@ def test_a_monitor_does_not_stay_green_where_a_partition_has_no_leader(lag, kafk
     kafka.topics["t"].leaders[1] = -1
     code, out, err = lag(*within)
     assert out.splitlines()[0].endswith("; 1 without a leader")
-    assert (code, err) == (1, "pykafka: the lag of 1 partition is not known for want of a leader: t-1\n")
+    assert (code, err) == (1, "pykafka: the lag of 1 partition is not known, as they have no leader: t-1\n")
     assert lag(*within[:2])[0] == 0
 
 

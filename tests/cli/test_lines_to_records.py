@@ -163,5 +163,5 @@ def test_a_record_that_kcat_could_not_decode_is_refused_as_its_bytes_are_not_the
 )  # fmt: skip
 def test_json_that_is_no_record_is_refused_by_its_line(line):
     made, bad_line = _json_rows([b'{"value": 1}', line, b'{"value": 2}'], 4, arguments())
-    assert str(bad_line).startswith("line 5 is no record in JSON: ")
+    assert str(bad_line).startswith("line 5 is not a record in JSON: ")
     assert [row["value"] for row in made] == [b"1"]

@@ -64,7 +64,7 @@ class WantsSasl(FakeKafka):
 def test_a_listener_that_wants_sasl_is_said_to(capsys):
     with serving(WantsSasl(topics={"t": 2})) as kafka:
         main(["doctor", "-b", kafka.bootstrap_servers])
-    assert "the listener wants SASL" in capsys.readouterr().out
+    assert "the listener requires SASL" in capsys.readouterr().out
 
 
 def refused_settings(kafka):

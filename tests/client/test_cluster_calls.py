@@ -626,8 +626,21 @@ def test_a_server_that_takes_the_connection_and_says_nothing_is_named_with_what_
 
 def test_a_call_says_how_often_it_was_tried_and_what_for(net, kafka):
     kafka.fault(METADATA, *[SILENCE] * 100)
-    with pytest.raises(DeadlineExceeded, match=r"^the list of brokers: not done within 5000 ms and 1 attempt \("):
+    said = r"^the list of brokers: not done by the cluster at bootstrap:9092 within 5000 ms and 1 attempt \("
+    with pytest.raises(DeadlineExceeded, match=said):
         net.cluster(default_api_timeout_ms=5000).topics.describe([])
+
+
+def test_a_question_for_versions_that_reaches_no_broker_any_more_says_where_it_looked(net):
+    cluster = net.cluster(default_api_timeout_ms=5000)
+    cluster.topics.describe([])
+    net.fates.update(dict.fromkeys(("bootstrap", "broker-1", "broker-2", "broker-3"), "refused"))
+    cluster.network.rest()
+    with pytest.raises(DeadlineExceeded) as raised:
+        cluster.supports(METADATA, 4)
+    assert "versions of Metadata" in str(raised.value)
+    assert "bootstrap:9092" in str(raised.value)
+    assert "Connection refused" in str(raised.value)
 
 
 def test_one_living_bootstrap_server_is_enough(net):

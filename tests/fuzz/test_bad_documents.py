@@ -70,7 +70,7 @@ def test_a_line_that_is_no_record_is_told_by_its_number(said: str) -> None:
     lines = [b'{"value":"a"}', f'{{"value":"a",{said}}}'.encode()]
     rows, bad = write._json_rows(lines, 1, argparse.Namespace(key=None, types={}))
     assert len(rows) == 1
-    assert str(bad).startswith("line 2 is no record in JSON")
+    assert str(bad).startswith("line 2 is not a record in JSON")
 
 
 @pytest.mark.parametrize("line", [*DEEP, json.dumps({"a": DEEP[0]}), '{"t":{"0":' + NUMBERS[0] + "}}"])

@@ -87,7 +87,7 @@ def test_a_place_is_topic_partition_and_offset():
     [
         (Translated(ORDERS, 5, True), "exact"),
         (Translated(ORDERS, 5, False), "some before it may be read twice"),
-        (Translated(ORDERS, 5, True, 7), "the mirror is 7 offsets behind it"),
+        (Translated(ORDERS, 5, True, 7), "the mirror is 7 offsets behind"),
         (None, "before the map, which begins at 3"),
     ],
 )

@@ -147,6 +147,20 @@ def test_a_wrong_option_is_an_error_that_names_it_and_what_is_allowed(role, writ
         options.parse(written, role)
 
 
+@pytest.mark.parametrize("text", ["", "nonsense", "-1", "{", "module:"])
+def test_an_error_for_the_value_of_an_option_names_the_option(text):
+    said = []
+    for row in options.OPTIONS:
+        for role in row.used_by:
+            topic = "subscribe" if role == "source" else "topic"
+            try:
+                options.parse({**SERVERS, topic: "t", row.name: text}, role, warn=options.no_warning)
+            except OptionError as error:
+                said.append(((row.name, *row.aliases), str(error).lower()))
+    assert len(said) > len(options.OPTIONS) / 2
+    assert [names for names, error in said if not any(name.lower() in error for name in names)] == []
+
+
 def test_rules_name_options_of_the_same_role():
     for row in options.OPTIONS:
         for rule in (*row.only, *row.not_with):

@@ -120,7 +120,7 @@ ROWS = (
     Row("keystore as text", trusting("MTLS", **CHAIN, ssl_keystore_key="{key text}")),
     Row("keystore as text, encrypted key",
         trusting("MTLS", **CHAIN, ssl_keystore_key="{locked key text}", ssl_key_password="{key password}")),
-    Row("no keystore where the broker wants one", trusting("MTLS"), "wants a client certificate"),
+    Row("no keystore where the broker wants one", trusting("MTLS"), "requires a client certificate"),
     Row("keystore of another authority",
         trusting("MTLS", ssl_keystore_type="PEM", ssl_keystore_location="{stranger pem}"),
         "refuses the client's certificate"),

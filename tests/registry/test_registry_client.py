@@ -211,7 +211,9 @@ def test_a_reference_that_is_missing_is_not_an_unknown_id(registry):
     schema_id = registry.add("a", '"a"', references=(("B", "gone", 3),))
     client = a_client(registry.url)
     for _ in range(2):
-        with pytest.raises(RegistryError, match="subject 'gone', version 3, which the registry lacks") as raised:
+        with pytest.raises(
+            RegistryError, match="subject 'gone', version 3, which the registry does not have"
+        ) as raised:
             client.schema(schema_id)
         assert type(raised.value) is ReferencesBroken
 

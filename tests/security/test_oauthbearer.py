@@ -45,7 +45,7 @@ def test_kafkas_server_takes_it_and_its_refusal_ends_the_exchange():
         state, said = server.ask("respond", client.first())
         assert state == "more"
         assert client.respond(data_of(said)) == b"\1"
-        assert client.refusal == "invalid_token (it wants the scope 'the-scope')"
+        assert client.refusal == "invalid_token (it requires the scope 'the-scope')"
         assert server.ask("respond", b"\1") == ["!SaslAuthenticationException"]
 
 

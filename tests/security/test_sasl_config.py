@@ -277,7 +277,7 @@ def test_what_is_no_url_is_refused_where_options_are_checked_and_not_quoted(url)
 def test_a_number_of_an_unsecured_token_is_finite(name, number):
     """JSON, of which a token consists, has no infinity and no NaN (RFC 8259, section 6)."""
     jaas = f'{OAUTH} unsecuredLoginStringClaim_sub="a" {name}="{number}";'
-    with pytest.raises(OptionError, match=f"{name} is no number"):
+    with pytest.raises(OptionError, match=f"{name} is not a number"):
         SaslOptions.of({"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": jaas}, "h")
 
 

@@ -173,7 +173,7 @@ def test_an_answer_that_is_no_tls_says_so_and_is_not_tried_again(root, answer):
     error = failure(root, answer)
     assert isinstance(error, TlsError)
     assert not error.retriable
-    assert_says(str(error), "no TLS", answer[:4].hex(" "), "security.protocol")
+    assert_says(str(error), "not TLS", answer[:4].hex(" "), "security.protocol")
 
 
 @pytest.mark.parametrize("alert", [80, 90])  # internal_error, user_canceled

@@ -96,7 +96,7 @@ def test_they_go_to_the_topic_of_dead_letters_as_json_with_the_field_and_the_rea
     ]
     assert dead.timestamps_ms.to_pylist() == [1767225600000] * 3
     null = "the value is null, and the writer's schema has no null there"
-    symbol = "the text is none of the symbols of the schema's enum"
+    symbol = "the text is not a symbol of the schema's enum"
     assert [[(each["key"], each["value"].decode()) for each in row] for row in dead.headers.to_pylist()] == [
         [
             ("h", "1"),

@@ -278,7 +278,7 @@ def test_protobuf_needs_the_message_named_and_is_not_derived(registry):
     registry.add("orders-value", PROTO, "PROTOBUF")
     with pytest.raises(SchemaError, match=r"option 'writerSchema' \(id 1\): the schema declares p.Other, p.Order"):
         pickle.dumps(written(registry.url, valueFormat="protobuf"))
-    with pytest.raises(OptionError, match="'writerSchema'=register derives no Protobuf schemas"):
+    with pytest.raises(OptionError, match="'writerSchema'=register cannot derive a Protobuf schema"):
         pickle.dumps(written(registry.url, valueFormat="protobuf", writerSchema="register"))
     (rows,) = rows_of(
         written(None, valueFormat="protobuf", writerSchema=PROTO, messageName="p.Order", schemaIdIn="none"), batch()

@@ -156,7 +156,7 @@ def test_a_function_gives_the_schema_of_an_id():
 
 
 def test_a_function_that_does_not_know_the_id_fails_the_write():
-    with pytest.raises(OptionError, match=r"'writerSchema': .*schema_of knows no schema id 3"):
+    with pytest.raises(OptionError, match=r"'writerSchema': .*schema_of returned None for schema id 3"):
         pickle.dumps(written(schemaRegistry=FUNCTION, writerSchema="id:3"))
     with pytest.raises(OptionError, match="schemaRegistry"):
         pickle.dumps(written(schemaRegistry="no_such_module:f", writerSchema="id:3"))

@@ -8,7 +8,7 @@ from kafkasource.web.handler import Refused
 
 @pytest.mark.parametrize("text", ["0", "501", "-1", "1.0", "x", "²", "9" * 30, "0" * 18 + "1999", "9" * 5_000])
 def test_a_number_out_of_bounds_is_refused_however_long_it_is(text):
-    with pytest.raises(Refused, match="is no number from 1 to 500"):
+    with pytest.raises(Refused, match="is not a number from 1 to 500"):
         whole_number({"count": text}, "count", 50, 500)
 
 

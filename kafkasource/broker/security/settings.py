@@ -133,15 +133,15 @@ class Security:
             raise OptionError(f"listeners={names}: expected one at least, each with a name of its own")
         for user in self.users:
             if not re.fullmatch(r"[A-Za-z][A-Za-z0-9._-]*", user):
-                raise OptionError(f"users: {user!r} is no name of letters, digits and . _ - that starts with a letter")
+                raise OptionError(f"users: {user!r} must be letters, digits and . _ - and start with a letter")
         if self._with_password and not self.users:
             raise OptionError(f"users={{}}: {self._with_password[0]} needs a user with a password, as {{'alice': '…'}}")
         if "GSSAPI" in self.mechanisms and self.kerberos is None:
             raise OptionError("mechanisms=['GSSAPI']: give Security(kerberos=Kerberos(krb5_conf, keytab)) for the KDC")
         if self.acls and any(each.protocol == "SSL" and each.client_auth != "required" for each in self.listeners):
             raise OptionError(
-                "acls on an SSL listener need client_auth='required': without a certificate everybody is ANONYMOUS, "
-                "who is the super user"
+                "acls on an SSL listener need client_auth='required': without a certificate every client is "
+                "ANONYMOUS, the super user"
             )
 
     @property

@@ -31,7 +31,7 @@ WARN_BEFORE = timedelta(days=30)
 ANSWER_MS = 10_000  # the wait for one address
 _OFFER_MS = 2_000  # for the further question what a listener offers: Kafka 0.9 never answers it
 
-_WANTS_SASL = "the listener wants SASL, and none is set. Set 'kafka.security.protocol' to"
+_WANTS_SASL = "the listener requires SASL, and none is set. Set 'kafka.security.protocol' to"
 REMEDIES = {
     DNS: "correct the name, or this machine's name server; brokers advertise names by advertised.listeners",
     TCP: "start the broker, open the firewall to it, or correct the address",

@@ -79,7 +79,7 @@ def _spark() -> Finding:
         )
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
     if numbers < _LEAST_SPARK:
-        return Finding(FAILED, "pyspark", version, "its Python data sources want 4.0 or newer")
+        return Finding(FAILED, "pyspark", version, "too old: kafkasource needs Spark 4.0 or newer")
     home = os.environ.get("SPARK_HOME")
     return Finding(OK, "pyspark", version) if home is None else _spark_home(version, home)
 
@@ -190,7 +190,7 @@ class _Asked:
             return cls(named.origin, f"{path} does not run")
         version = found.pop("version")
         shown = f"{'.'.join(map(str, version))}, {path}, from {named.origin}"
-        fault = "" if tuple(version) == sys.version_info[:2] else "Spark wants one version in driver and workers"
+        fault = "" if tuple(version) == sys.version_info[:2] else "Spark needs the same version in driver and workers"
         known = {name: found[name] for name in ("package", "error", "compiled", "by_name") if name in found}
         return cls(shown, fault, **known)
 

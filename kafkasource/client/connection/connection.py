@@ -249,7 +249,7 @@ class Connection(Generic[Token]):
 
     def _complete(self, frame: memoryview) -> tuple[_InFlight[Token], Body]:
         if not self._in_flight:
-            raise ProtocolError(f"{self._peer} sent {len(frame)} bytes that nobody asked for")
+            raise ProtocolError(f"{self._peer} sent {len(frame)} bytes without a request for them")
         got = peek_correlation_id(frame)
         if not self.ready and len(self._in_flight) == 2 and got == self._in_flight[1].correlation_id:
             dropped = self._in_flight.popleft()  # by the broker: what was sent behind it is answered

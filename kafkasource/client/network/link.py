@@ -73,7 +73,7 @@ class Link:
         """Said once, and early: the error comes only after minutes of attempts, and most often the address is wrong."""
         if self.node_id >= 0 or self.failures > 1:
             return ""
-        return ". The client goes on trying; does a broker run there, and is kafka.bootstrap.servers right?"
+        return ". The client keeps trying. Does a broker run there, and is kafka.bootstrap.servers right?"
 
     @property
     def ready(self) -> bool:
@@ -211,7 +211,7 @@ class Link:
         log.debug("Completed connection to node %d", self.node_id)
         release = self.stream.connection.release
         if release is not None:
-            log.info("%s knows no ApiVersions: it is spoken to as Kafka %s", self.name, release.name)
+            log.info("%s does not answer ApiVersions: the client treats it as Kafka %s", self.name, release.name)
         if self.node_id < 0:
             self._shared.bootstrap_errors.pop(self.address, None)
         self._resume(now)

@@ -197,7 +197,8 @@ class NetworkClient:
         for link in self._links.values():
             if link.established and link.connection is not None and node_id in (None, link.node_id):
                 return link.connection.served(api)
-        raise ConnectFailed("not connected")
+        asked = None if node_id is None else self._links.get(node_id)
+        raise ConnectFailed(f"no connection to {'any broker' if asked is None else asked.name} yet")
 
     def round_trip_ms(self, node_id: int) -> float | None:
         """The shortest time from sending a request to the node to having its answer, on the present connection."""

@@ -278,8 +278,8 @@ def check_committed(answer: Body, what: str) -> Body:
     for error in _partition_errors(answer, what):
         if isinstance(error, TopicAuthorizationFailed):
             raise error.at(
-                f"{error.context} (grant Read on it: with exactly_once the decision record is offsets of the topics "
-                "that are written, and who commits offsets must be able to read)"
+                f"{error.context} (grant Read on it: with exactly_once the sink commits offsets of the topics that it "
+                "writes, and brokers require Read for that)"
             )
         raise error
     return answer

@@ -82,7 +82,7 @@ class Gssapi:
         except self._library.exceptions.GSSError as error:
             raise self._failed(error) from None
         if challenge:
-            raise SaslExchangeFailed("GSSAPI: the broker goes on after the end of the exchange")
+            raise SaslExchangeFailed("GSSAPI: the broker continues after the end of the exchange")
         self._finished = True
         return None
 
@@ -92,7 +92,7 @@ class Gssapi:
     def _layer(self, challenge: bytes) -> bytes:
         offered = bytes(self._context.unwrap(challenge).message)
         if len(offered) != 4 or not offered[0] & _NO_LAYER:
-            raise SaslExchangeFailed("GSSAPI: the broker wants a security layer, which Kafka has not: TLS encrypts")
+            raise SaslExchangeFailed("GSSAPI: the broker asks for a security layer, which Kafka lacks: TLS encrypts")
         answer = bytes(self._context.wrap(bytes([_NO_LAYER]) + offered[1:], False).message)
         self._layer_chosen = True
         return answer

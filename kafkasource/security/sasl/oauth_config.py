@@ -189,7 +189,7 @@ def _of_endpoint(options: _Merged, url: str, default_scope: str) -> TokenSource:
         return AssertedClient(url, assertion, client_id or "", scope)
     client_secret = options.secret(_SECRET)
     if not client_id or not client_secret:
-        raise OptionError(f"the token endpoint wants client credentials: give {shown(_ID)} and {shown(_SECRET)}")
+        raise OptionError(f"the token endpoint needs client credentials: give {shown(_ID)} and {shown(_SECRET)}")
     return ClientCredentials(
         url,
         client_id,
@@ -293,5 +293,5 @@ def _number(name: str, text: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):  # JSON has no others
-        raise OptionError(f"sasl.jaas.config: {name} is no number")
+        raise OptionError(f"sasl.jaas.config: {name} is not a number")
     return number

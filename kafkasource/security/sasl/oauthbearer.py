@@ -73,7 +73,7 @@ class OauthBearer:
 
     def respond(self, challenge: bytes) -> bytes | None:
         if self.complete:
-            raise SaslExchangeFailed("OAUTHBEARER: the broker goes on after the end of the exchange")
+            raise SaslExchangeFailed("OAUTHBEARER: the broker continues after the end of the exchange")
         if self._refusal is not None:
             raise TokenRefused(f"OAUTHBEARER: the broker refuses the token: {self._refusal}")
         if not checked(self.name, challenge):
@@ -109,5 +109,5 @@ def _reason(challenge: bytes) -> str:
     if not isinstance(said, dict) or not isinstance(said.get("status"), str):
         raise SaslExchangeFailed("OAUTHBEARER: the broker's answer is neither empty nor an error of RFC 7628")
     scope = said.get("scope")
-    wanted = f" (it wants the scope '{printable(scope)}')" if isinstance(scope, str) and scope else ""
+    wanted = f" (it requires the scope '{printable(scope)}')" if isinstance(scope, str) and scope else ""
     return printable(said["status"]) + wanted

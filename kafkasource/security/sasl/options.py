@@ -58,7 +58,7 @@ ROWS = (
     ),
     SecurityOption(
         "sasl.login.refresh.buffer.seconds",
-        "A token is renewed so long before it expires.",
+        "A token is renewed this long before it expires.",
         default="300",
         kind="seconds",
     ),

@@ -104,7 +104,7 @@ class Scram:
         except UnicodeDecodeError:
             raise self._malformed() from None
         if self.complete:
-            raise SaslExchangeFailed(f"{self.name}: the broker goes on after the end of the exchange")
+            raise SaslExchangeFailed(f"{self.name}: the broker continues after the end of the exchange")
         if self._server_signature is None:
             return self._proof(text)
         self._check_signature(text)
@@ -143,7 +143,10 @@ class Scram:
         if match is None:
             raise self._malformed()
         if match[2] is not None:
-            raise AuthenticationFailed(f"{self.name}: the broker refuses the client: {printable(match[2])}")
+            raise AuthenticationFailed(
+                f"{self.name}: the broker refuses the client: {printable(match[2])}. Check kafka.sasl.username and"
+                " kafka.sasl.password, or kafka.sasl.jaas.config"
+            )
         if not hmac.compare_digest(self._decoded(match[1]), self._server_signature or b""):
             raise SaslExchangeFailed(
                 f"{self.name}: the broker's signature is wrong: it does not know the user's credentials, so it is not "
@@ -160,4 +163,4 @@ class Scram:
         return data
 
     def _malformed(self) -> SaslExchangeFailed:
-        return SaslExchangeFailed(f"{self.name}: the broker's message is none of SCRAM's (RFC 5802)")
+        return SaslExchangeFailed(f"{self.name}: the broker's message is not one of SCRAM (RFC 5802)")

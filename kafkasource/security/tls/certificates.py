@@ -149,7 +149,7 @@ def _name(name: Element) -> str:
         for attribute in elements(relative.expect(SET)):
             pair = elements(attribute.expect(SEQUENCE))
             if len(pair) != 2:
-                raise MalformedDer("an attribute of a name is no pair")
+                raise MalformedDer("an attribute of a name is not a pair")
             oid = object_identifier(pair[0].expect(OBJECT_IDENTIFIER))
             text = pair[1].content.decode(_ENCODINGS.get(pair[1].tag, "ascii"), "replace")
             pairs.append(f"{_ATTRIBUTES.get(oid, oid)}={_value(text)}")

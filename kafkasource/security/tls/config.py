@@ -173,7 +173,7 @@ def _check_verification(given: Mapping[str, str]) -> None:
     name = "enable.ssl.certificate.verification"
     if given.get(name, "true").lower() != "true":
         raise OptionError(
-            f"option {shown(name)}: only true is allowed: without the check, whoever answers at the broker's address"
+            f"option {shown(name)}: only true is allowed: without the check, any server at the broker's address"
             f" gets the passwords. Give the authority that issued the brokers' certificates with"
             f" {BY_NAME['ssl.truststore.certificates'].shown} or {BY_NAME['ssl.truststore.location'].shown}"
         )

@@ -24,6 +24,7 @@ from kafkasource.security.tls.certificates import Certificate
 from kafkasource.security.tls.options import BY_NAME
 
 _PROTOCOL = shown("security.protocol")
+_BROKERS_LOG = "The broker's log (server.log) says why"
 _TRUSTSTORE = BY_NAME["ssl.truststore.location"].shown
 _KEYSTORE = BY_NAME["ssl.keystore.location"].shown
 
@@ -70,7 +71,7 @@ def handshake_error(error: ssl.SSLError, attempt: Attempt) -> KafkaSourceError:
         return BrokerCertificateRefused(_verification(error, attempt))
     if attempt.first_bytes and attempt.first_bytes[0] not in _RECORD_TYPES:
         return TlsError(
-            f"the broker's answer is no TLS (begins with {attempt.first_bytes[:4].hex(' ')}). If the port is one"
+            f"the broker's answer is not TLS (begins with {attempt.first_bytes[:4].hex(' ')}). If the port is one"
             f" without TLS, set {_PROTOCOL} to PLAINTEXT or SASL_PLAINTEXT, or give the port of a listener with TLS"
         )
     if isinstance(error, ssl.SSLEOFError | ssl.SSLSyscallError):
@@ -79,7 +80,7 @@ def handshake_error(error: ssl.SSLError, attempt: Attempt) -> KafkaSourceError:
         return alert_error(error, attempt) or _refusing_alert(reason, attempt)
     if reason in ("UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE"):
         return _no_common_version(attempt)
-    return TlsError(f"the TLS handshake failed: {_text(error)}")
+    return TlsError(f"the TLS handshake failed: {_text(error)}. {_BROKERS_LOG}")
 
 
 def alert_error(error: ssl.SSLError, attempt: Attempt) -> KafkaSourceError | None:
@@ -97,8 +98,8 @@ def alert_error(error: ssl.SSLError, attempt: Attempt) -> KafkaSourceError | Non
     alert = reason.partition("ALERT_")[2].lower()
     if not attempt.presents_certificate:
         return ClientCertificateRefused(
-            f"the broker wants a client certificate (its alert: {alert}), and none is set. Give one with {_KEYSTORE} or"
-            f" {BY_NAME['ssl.keystore.certificate.chain'].shown}"
+            f"the broker requires a client certificate (its alert: {alert}), and none is set. Give one with {_KEYSTORE}"
+            f" or {BY_NAME['ssl.keystore.certificate.chain'].shown}"
         )
     return ClientCertificateRefused(
         f"the broker refuses the client's certificate (its alert: {alert}). Look whether the broker's truststore"
@@ -123,7 +124,7 @@ def listener_with_tls(sasl: bool) -> str:
 def closed_error(attempt: Attempt) -> ConnectFailed:
     """The error where the broker closed or reset the connection during the handshake."""
     if attempt.first_bytes:
-        return ConnectFailed("the broker closed the connection in the middle of the TLS handshake")
+        return ConnectFailed(f"the broker closed the connection in the middle of the TLS handshake. {_BROKERS_LOG}")
     return TlsUnanswered(
         "the broker closed the connection at the first message of TLS. It stops, or the port is one without TLS. Then"
         f" set {_PROTOCOL} to PLAINTEXT or SASL_PLAINTEXT, or give the port of a listener with TLS"
@@ -133,16 +134,16 @@ def closed_error(attempt: Attempt) -> ConnectFailed:
 def _refusing_alert(reason: str, attempt: Attempt) -> KafkaSourceError:
     alert = reason.partition("ALERT_")[2]
     if alert in _PASSING_ALERTS:
-        return ConnectFailed(f"the broker ended the TLS handshake (its alert: {alert.lower()})")
+        return ConnectFailed(f"the broker ended the TLS handshake (its alert: {alert.lower()}). {_BROKERS_LOG}")
     if alert == "PROTOCOL_VERSION":
         return _no_common_version(attempt)
     if alert in ("HANDSHAKE_FAILURE", "INSUFFICIENT_SECURITY"):
-        wants = "" if attempt.presents_certificate else f", or it wants a client certificate ({_KEYSTORE})"
+        wants = "" if attempt.presents_certificate else f", or it requires a client certificate ({_KEYSTORE})"
         return TlsError(
             f"the broker refuses what the client offers (its alert: {alert.lower()}): they share no cipher suite"
             f"{wants}. Compare {shown('ssl.cipher.suites')} with ssl.cipher.suites of the broker"
         )
-    return TlsError(f"the broker refuses the TLS handshake (its alert: {alert.lower()})")
+    return TlsError(f"the broker refuses the TLS handshake (its alert: {alert.lower()}). {_BROKERS_LOG}")
 
 
 def _no_common_version(attempt: Attempt) -> TlsError:
@@ -174,12 +175,15 @@ def _verification(error: ssl.SSLCertVerificationError, attempt: Attempt) -> str:
     if code in _NO_ISSUER:
         return _no_issuer(attempt, chain[-1].issuer)
     if code == _REVOKED:
-        return f"the broker's certificate is revoked ({shown('ssl.crl.location')} lists it): {described(chain[0])}"
+        return (
+            f"the broker's certificate is revoked ({shown('ssl.crl.location')} lists it): {described(chain[0])}. Give"
+            " the broker a new one"
+        )
     if code in (_NO_REVOCATION_LIST, _OLD_REVOCATION_LIST):
         wrong = "has expired" if code == _OLD_REVOCATION_LIST else "is missing"
         return (
             f"the broker's certificate cannot be checked: the revocation list of {chain[0].issuer!r} {wrong} in"
-            f" {shown('ssl.crl.location')}: {described(chain[0])}"
+            f" {shown('ssl.crl.location')}: {described(chain[0])}. Add the current list to that file"
         )
     return f"the broker's certificate is refused ({error.verify_message}): {described(chain[0])}"
 
@@ -194,10 +198,10 @@ def described(certificate: Certificate) -> str:
 
 def _other_name(host: str, certificate: Certificate) -> str:
     return (
-        f"the broker's certificate is not for {host!r}, the name that the client connects to, but for"
+        f"the broker's certificate is not for {host!r}, the name that the client connects to. It is for"
         f" {certificate.names}: {described(certificate)}. The name comes from {shown('bootstrap.servers')}, and for"
         " other brokers from their advertised.listeners. Use a name that is in the certificate there, or issue one with"
-        " this name (an IP address must stand in it as an IP address)"
+        " this name (an IP address as an IP address)"
     )
 
 
@@ -228,8 +232,8 @@ def _no_issuer(attempt: Attempt, missing: str) -> str:
         else ""
     )
     return (
-        f"the broker's certificate is not trusted: nobody vouches for {missing!r}, which issued it or one of its"
-        f" authorities: {described(chain[0])}.{alone} Trusted are {attempt.trusted}. Add the certificate of"
+        f"the broker's certificate is not trusted: no trusted certificate is of {missing!r}, which issued it or"
+        f" one of its authorities: {described(chain[0])}.{alone} Trusted are {attempt.trusted}. Add the certificate of"
         f" {missing!r} to {_TRUSTSTORE}"
     )
 

@@ -74,8 +74,8 @@ ROWS = (
     SecurityOption(
         "ssl.endpoint.identification.algorithm",
         "`https`: the broker's certificate must have the name or the IP address that the client connects to. Empty, or"
-        " `none`: any certificate of a trusted authority will do, so whoever has one can read what is sent. The client"
-        " then warns.",
+        " `none`: any certificate of a trusted authority will do, so its owner can read what is sent. The client then"
+        " warns.",
         default="https",
     ),
     SecurityOption(

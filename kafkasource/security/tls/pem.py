@@ -86,7 +86,7 @@ def _block(label: str, body: str, number: int) -> Block:
     try:
         data = base64.b64decode("".join(body.split()), validate=True)
     except (binascii.Error, ValueError):
-        raise MalformedPem(f"block {number} ({label}) is no base64") from None
+        raise MalformedPem(f"block {number} ({label}) is not base64") from None
     if not data:
         raise MalformedPem(f"block {number} ({label}) is empty")
     return Block(label, data, encryption)

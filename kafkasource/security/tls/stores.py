@@ -85,7 +85,7 @@ def pem_blocks(option: str, place: str, text: str) -> list[pem.Block]:
     try:
         return pem.blocks(text)
     except pem.MalformedPem as error:
-        raise OptionError(f"{named(option)}: {place} is no whole PEM text: {error}") from None
+        raise OptionError(f"{named(option)}: {place} is not a complete PEM text: {error}") from None
 
 
 def _of_keystore(config: TlsConfig, files: StoreFiles, location: str) -> Identity:
@@ -168,7 +168,7 @@ def _pem_file(option: str, location: str, files: StoreFiles) -> list[pem.Block]:
     data = files.read(option, location)
     if _kind_of(data) != PEM:
         raise OptionError(
-            f"{named(option)}: {location} is no PEM file. Give a PKCS12 or JKS store with"
+            f"{named(option)}: {location} is not a PEM file. Give a PKCS12 or JKS store with"
             f" {shown('ssl.keystore.location')}"
         )
     return pem_blocks(option, location, data.decode("latin-1"))
@@ -218,7 +218,7 @@ def _read_jks(option: str, path: str, data: bytes, password: str | None, passwor
     except jks.WrongPassword as error:
         raise OptionError(f"option {shown(password_option)}: {path}: {error}") from None
     except jks.MalformedJks as error:
-        raise OptionError(f"{named(option)}: {path} is no whole JKS store: {error}") from None
+        raise OptionError(f"{named(option)}: {path} is not a complete JKS store: {error}") from None
 
 
 # PKCS12.

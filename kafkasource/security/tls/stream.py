@@ -42,7 +42,7 @@ class TlsStream:
         try:
             self._tls = setup.context.wrap_bio(self._incoming, self._outgoing, server_hostname=name_to_check(host))
         except (ValueError, TypeError) as error:  # bad labels; a zero byte
-            raise TlsError(f"{host!r} is no host name that TLS can check: {error}") from None
+            raise TlsError(f"TLS cannot check the host name {host!r}: {error}") from None
         self._unsent = memoryview(b"")
         self._first_bytes = b""
         self._established = False

@@ -20,7 +20,7 @@ def text_of_file(path: str, what: str) -> str:
     except OSError as error:
         reason = error.strerror or type(error).__name__
     except UnicodeDecodeError:
-        reason = "it is no ASCII text"
+        reason = "it is not ASCII text"
     raise TokenNotAvailable(f"the file {file} with {what} cannot be read on this machine: {reason}")
 
 

@@ -46,8 +46,8 @@ class FunctionToken:
         try:
             answer = call()
         except Exception as error:  # its text may hold the token
-            raise TokenNotAvailable(f"{self.name} raises {type(error).__name__} in place of a token") from None
+            raise TokenNotAvailable(f"{self.origin} raises {type(error).__name__} in place of a token") from None
         text, lifetime_s = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
         if not isinstance(text, str) or not (lifetime_s is None or isinstance(lifetime_s, (int, float))):
-            raise TokenRefused(f"{self.name} returns neither a token as text, nor a pair of token and seconds")
+            raise TokenRefused(f"{self.origin} returns neither a token as text, nor a pair of token and seconds")
         return token_of(text, now_s, lifetime_s)

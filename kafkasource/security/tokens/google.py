@@ -28,7 +28,10 @@ class GoogleToken:
         account = http.get(f"{self.url}/email", _HEADERS, local=True).decode("ascii", "replace").strip()
         access = token_of_answer(http.get_object(f"{self.url}/token", _HEADERS, local=True), now_s)
         if access.expires_at_s is None or "@" not in account:
-            raise TokenRefused(f"Google's metadata service gives no usable token for '{printable(account)}'")
+            raise TokenRefused(
+                f"Google's metadata service gives no usable token for '{printable(account)}'. Run this machine with a"
+                " Google service account that may use the cluster"
+            )
         header = {"typ": "JWT", "alg": "GOOG_OAUTH2_TOKEN"}
         claims = {"exp": access.expires_at_s, "iat": now_s, "iss": "Google", "scope": "kafka", "sub": account}
         parts = (json.dumps(header).encode(), json.dumps(claims).encode(), access.value.reveal().encode())

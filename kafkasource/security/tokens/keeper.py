@@ -104,7 +104,8 @@ class TokenKeeper:
         for_s = 0.0 if since_s is None else max(0.0, self._clock() - since_s)
         if not self._lock.acquire(timeout=max(0.0, _MOST_FETCH_S - for_s)):
             raise TokenNotAvailable(
-                f"{self._source.origin} was asked for a token, and has not answered for a long time"
+                f"{self._source.origin} has not answered a request for a token within {_MOST_FETCH_S:g} s. Check that"
+                " this machine reaches it"
             )
 
     def forget(self, token: Token) -> None:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from kafkasource import memory, metrics
 from kafkasource.arrow_scalars import scalar
+from kafkasource.client.caller import servers_of
 from kafkasource.client.metadata import TopicMetadata
 from kafkasource.errors import AuthorizationFailed, BootstrapFailed, DeadlineExceeded, InvalidTopic, KafkaSourceError
 from kafkasource.records.builder import RecordColumns
@@ -297,7 +298,10 @@ class FanOut:
                     lacks_partition = True
                     if not health.dead:
                         continue
-                error: KafkaSourceError = DeadlineExceeded(f"no broker says whether {topic}-{partition} is there")
+                error: KafkaSourceError = DeadlineExceeded(
+                    f"no broker of the cluster at {servers_of(target.config.client)} says whether {topic}-{partition}"
+                    " exists ('kafka.max.block.ms')"
+                )
             except BootstrapFailed as failed:
                 error = failed
             except DeadlineExceeded as failed:

@@ -153,7 +153,7 @@ def _clusters(written: Mapping[str, str]) -> dict[str, dict[str, str]]:
             known = next((one for one in found if one.lower() == name.lower()), name)
             own = found.setdefault(known, {})
             if options.canonical(option) in map(options.canonical, own):
-                raise OptionError(f"option {key!r} is given twice: in 'clusters' and by itself")
+                raise OptionError(f"option {key!r} is given twice: in 'clusters' and as an option of its own")
             own[option] = str(text)
     if not found:
         raise OptionError("option 'clusters' names no cluster")
@@ -161,7 +161,7 @@ def _clusters(written: Mapping[str, str]) -> dict[str, dict[str, str]]:
         if not re.fullmatch(r"[\w-]+", name):
             raise OptionError(f"option 'clusters': a cluster's name is made of letters, digits, _ and -, not {name!r}")
         if [one.lower() for one in found].count(name.lower()) > 1:
-            raise OptionError(f"option 'clusters': {name!r} is there twice (names are told apart in any case)")
+            raise OptionError(f"option 'clusters': {name!r} is there twice (upper and lower case are the same)")
         _check_names(name, own)
     return found
 
@@ -191,7 +191,7 @@ def _check_names(name: str, own: Mapping[str, str]) -> None:
         row = options.BY_NAME.get(options.canonical(key))
         if key.lower() in options.SPARKS_OWN or (row is not None and not row.per_cluster):
             raise OptionError(
-                f"option 'clusters.{name}.{key}': {key!r} is for all clusters, so it stands outside of 'clusters'"
+                f"option 'clusters.{name}.{key}': {key!r} is for all clusters: set it outside of 'clusters'"
             )
 
 

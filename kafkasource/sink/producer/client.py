@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from kafkasource.client.caller import servers_of
 from kafkasource.client.connection.connection import RequestBody
 from kafkasource.client.metadata import Metadata, TopicMetadata, topic_error
 from kafkasource.errors import (
@@ -166,8 +167,9 @@ class AwaitedTopics:
             attempts = tuple((address, str(why)) for address, why in self._client.bootstrap_errors.items())
             return kind(attempts, waited_ms)
         return DeadlineExceeded(
-            f"Topic {topic} not present in metadata after {waited_ms} ms.{why} Create it first: "
-            "the sink creates only what 'createTopic' tells it to. The wait is 'kafka.max.block.ms'."
+            f"Topic {topic} not present in metadata after {waited_ms} ms, in the cluster at "
+            f"{servers_of(self._config.client)}.{why} Create it first: the sink creates only what 'createTopic' tells "
+            "it to. The wait is 'kafka.max.block.ms'."
         )
 
     def ask(self) -> None:

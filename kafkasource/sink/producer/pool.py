@@ -219,7 +219,8 @@ class BufferPool(memory.Trimmable):
                     raise BufferPoolExhausted(
                         f"no room for {size} bytes in 'kafka.buffer.memory' within 'kafka.max.block.ms' "
                         f"({max_block_ms}): of {self.total_bytes} bytes {self._in_use_bytes()} are in use in "
-                        f"{len(self._in_use)} buffers, and {len(self._waiters) - 1} others wait"
+                        f"{len(self._in_use)} buffers, and {len(self._waiters) - 1} others wait. Raise one of the two "
+                        "options, or find out why brokers acknowledge so slowly"
                     )
                 more_memory.wait(remaining)
                 self._check_open()

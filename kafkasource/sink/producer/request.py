@@ -237,7 +237,7 @@ _OF_TRANSACTIONS: dict[type[BrokerError], str] = {
     TransactionalIdAuthorizationFailed: "it may not be used",
     ConcurrentTransactions: "the coordinator is still finishing the id's last transaction",
     OutOfOrderSequenceNumber: "records of the transaction are missing before these, or another task wrote to the "
-    "topic-partition in the same transaction ('atomicBatch'=true wants one task for each: repartition by it)",
+    "topic-partition in the same transaction ('atomicBatch'=true needs one task for each partition: repartition by it)",
 }
 
 
@@ -255,13 +255,13 @@ def explained(error: BaseException, batch: ProducerBatch) -> BaseException:
     of_one_record = isinstance(error, OF_ONE_RECORD)
     if isinstance(error, BrokerError) and (batch.records_gone or (batch.has_dead_letters and of_one_record)):
         return error.at(
-            f"{error.context}: nobody knows whether a broker has stored an earlier attempt of this batch or of one "
-            "behind it, so that no records can leave the partition as dead letters. The task must run again"
+            f"{error.context}: it is unknown whether a broker stored an earlier attempt of this batch or of a later "
+            "one, so no record can leave the partition as a dead letter. The task must run again"
         )
     if batch.behind_gap and isinstance(error, OutOfOrderSequenceNumber):
         return error.at(
-            f"{error.context}: records before these were given up, and nobody knows whether a broker has stored an "
-            "earlier attempt of these. The task must run again"
+            f"{error.context}: earlier records were given up, and it is unknown whether a broker stored an earlier "
+            "attempt of these. The task must run again"
         )
     if outlet is not None and isinstance(error, BrokerError) and of_one_record:
         return error.at(

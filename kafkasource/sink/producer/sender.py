@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kafkasource import metrics
+from kafkasource.client.caller import servers_of
 from kafkasource.client.metadata import TopicMetadata
 from kafkasource.errors import (
     CorruptRecordBatch,
@@ -191,7 +192,8 @@ class Sender:
     def _too_late(self, batch: ProducerBatch) -> DeadlineExceeded:
         last = f" after {batch.attempts} attempts; the last error: {batch.last_error}" if batch.last_error else ""
         return DeadlineExceeded(
-            f"records for {batch.topic_partition} were not acknowledged within 'kafka.delivery.timeout.ms' "
+            f"records for {batch.topic_partition} were not acknowledged by the cluster at "
+            f"{servers_of(self.config.client)} within 'kafka.delivery.timeout.ms' "
             f"({self.config.delivery_timeout_ms}){last}"
         )
 

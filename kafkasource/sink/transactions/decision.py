@@ -157,7 +157,7 @@ def _parsed(tp: TopicPartition, offset: int, text: str) -> tuple[int, int, Decis
             match = None
     if match is None or offset != batch_id or not part < parts:
         raise UnreadableDecision(
-            f"offset {offset} at {tp} is no decision record that this version reads: {printable(text, 80)}"
+            f"offset {offset} at {tp} is not a decision record of this version: {printable(text, 80)}"
         )
     kind: Kind = "write" if match[2] == "write" else "stream"
     content = int(match[6], 16)

@@ -124,7 +124,7 @@ def last_status(committed: Committed) -> tuple[DecisionStatus | None, tuple[Topi
 def _parsed(tp: TopicPartition, offset: int, text: str) -> DecisionStatus:
     match = _RECORD.fullmatch(text)
     if match is None or offset != int(match[3]):
-        raise UnreadableDecision(f"offset {offset} at {tp} is no record that this version keeps: {printable(text, 80)}")
+        raise UnreadableDecision(f"offset {offset} at {tp} is not a record of this version: {printable(text, 80)}")
     state: Stage = next(each for each in _STAGES if each == match[4])
     driver = ProducerId(int(match[7]), int(match[8]))
     return DecisionStatus(int(match[1]), match[2], offset, state, driver, int(match[5]), int(match[6], 16))

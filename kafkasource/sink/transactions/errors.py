@@ -101,12 +101,12 @@ def lost_write_text(prefix: str, write_id: str, lost: Iterable[WrittenTransactio
         return (
             f"{what} were not committed: its job ended before, and more time than 'kafka.transaction.timeout.ms' has "
             "passed, most likely. The other tasks' rows are in the topics, and these are missing. The write that "
-            "begins now goes on"
+            "begins now continues"
         )
     return (
-        f"{what} cannot be committed again. If a write has failed since, that is no fault: it has used their ids. If "
-        "not, that write's job ended before all of it was committed, and these rows are missing: look for them in the "
-        "topics. The write that begins now goes on"
+        f"{what} cannot be committed again. If a write has failed since, that is expected: it has used their ids. "
+        "If not, that write's job ended before all of it was committed, and these rows are missing: look for them in "
+        "the topics. The write that begins now continues"
     )
 
 

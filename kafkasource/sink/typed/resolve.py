@@ -187,8 +187,8 @@ class WantedFormats:
         if wanted.schema == REGISTER:
             if wanted.kind not in _DERIVED:
                 raise OptionError(
-                    f"option {wanted.option!r}={REGISTER} derives no Protobuf schemas: people choose the numbers of a"
-                    " message's fields. Register the schema (`pykafka schemas register`), or name one"
+                    f"option {wanted.option!r}={REGISTER} cannot derive a Protobuf schema, as it does not know the"
+                    " numbers of the fields. Register the schema (`pykafka schemas register`), or name one"
                 )
             found = RegisteredSchema(wanted.kind, _DERIVED[wanted.kind](kind))
             return self._registered(wanted, Definition(found.text, found.kind)), found

@@ -288,7 +288,7 @@ class PartitionFetcher(Generic[Sent]):
                 f"the record batch at offset {self.position} of {self._tp} needs {wanted} bytes, more than"
                 f" 'kafka.receive.message.max.bytes' ({self._settings.max_message_bytes}) allows: raise that option"
             )
-        self._check_patience(f"its first record batch, of {required_bytes} bytes, does not come whole")
+        self._check_patience(f"its first record batch, of {required_bytes} bytes, does not arrive completely")
         self._least_bytes = wanted  # from KIP-74 on brokers send it whole anyway; older ones do not
         return False
 
@@ -374,10 +374,15 @@ class PartitionFetcher(Generic[Sent]):
             )
             self._client.reconnect()
             return
+        if isinstance(error, CorruptRecordBatch):  # its text has topic, partition and offset
+            raise type(error)(
+                f"{error}. {self._damages} fetches brought it damaged: check the leader's disk and its other replicas,"
+                " or start after it ('startingOffsets', with a new checkpoint)"
+            ) from None
         if records:
-            raise error  # its text has topic, partition and offset
+            raise error
         raise ProtocolError(
-            f"{self._tp} at offset {self.position}: {self._damages} answers in a row made no sense. {error}."
+            f"{self._tp} at offset {self.position}: {self._damages} answers in a row could not be read. {error}."
             f" If a record batch is larger than 'kafka.receive.message.max.bytes'"
             f" ({self._settings.max_message_bytes}), raise that option"
         ) from error

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkasource.client.caller import servers_of
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import BrokerError, DeadlineExceeded, GroupInUse, KafkaSourceError
@@ -129,7 +130,11 @@ class GroupOwner:
             try:
                 if member.wait_until_stable(self._config.default_api_timeout_ms / 1000):
                     return member
-                raise DeadlineExceeded(f"could not join group {self._group!r} (option groupOwnership=exclusive)")
+                waited_ms = self._config.default_api_timeout_ms
+                raise DeadlineExceeded(
+                    f"could not join group {self._group!r} (option groupOwnership=exclusive) at"
+                    f" {servers_of(self._config)} within {waited_ms} ms (option kafka.default.api.timeout.ms)"
+                )
             except KafkaSourceError as error:
                 member.close()
                 if not isinstance(error, BrokerError) or error.code != _INCONSISTENT_GROUP_PROTOCOL:

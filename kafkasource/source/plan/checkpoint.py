@@ -45,7 +45,7 @@ def read_checkpoint(location: str) -> Checkpoint:
             f"{location} has the checkpoints of several queries: name one of {', '.join(beneath)}"
             if beneath
             else f"{location} is not the checkpoint of a streaming query: its folder `offsets` is missing or has no "
-            "micro-batch, and no folder beneath is one"
+            "micro-batch, and no folder in it is one"
         )
     if not found.done.offsets and not (found.planned and found.planned.offsets):
         raise KafkaSourceError(f"{location} is the checkpoint of a query that does not read from Kafka")

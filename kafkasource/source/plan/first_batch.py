@@ -100,10 +100,10 @@ def _lasting(ends: Offsets, position: Position, reader: OffsetReader) -> Offsets
 def _unknown(partitions: list[TopicPartition], option: str) -> Loss:
     return Loss(
         loss.FIRST_START_UNKNOWN,
-        "The query's first micro-batch was planned and not finished, and its checkpoint does not tell where it begins"
+        "The query's first micro-batch was planned and not finished, and its checkpoint does not say where it begins"
         f" in {loss.describe(partitions)}. The JVM connector keeps that in the checkpoint's file sources/0/0"
-        " (sources/1/0 for the second source of a query, and so on), older versions of pykafka keep it nowhere. What"
-        f" the option {option!r} means by now may be another place. To do the batch again as it was planned, restart"
+        " (sources/1/0 for the second source of a query, and so on), older versions of pykafka keep it nowhere. The"
+        f" option {option!r} may mean another place now. To do the batch again as it was planned, restart"
         " the query with 'startingOffsets' set to the JSON in that file, in place of options that name a timestamp.",
         f"It is read from where {option!r} begins now.",
     )

@@ -99,7 +99,7 @@ def from_json(document: Mapping[str, Mapping[str, object]]) -> StreamOffset:
                 continue
             if topic.startswith(_MARK):
                 if known is not None or partitions != {}:
-                    raise ValueError(f"{topic[:20]!r}... stands twice, or has a value")
+                    raise ValueError(f"{topic[:20]!r}... is there twice, or has a value")
                 known = _logs_from_text(topic)
                 continue
             if not TOPIC_NAME.fullmatch(topic):

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkasource.errors import OptionError
+from kafkasource.options.types import json_fault
 from kafkasource.source.plan.offsets import EARLIEST, LATEST, Offsets, partition_number
 from kafkasource.types import TopicPartition
 
@@ -238,8 +239,9 @@ def _by_time(options: Options, everywhere: str, partitions: str, *, else_latest:
         topics, times = _from_json(text, least=EARLIEST)
         if topics:
             raise ValueError(text)
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        raise OptionError(f"option {partitions!r}: {_TIMES_EXAMPLE} in ms, got {text}") from None
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        fault = json_fault(text, error)
+        raise OptionError(f"option {partitions!r}: {_TIMES_EXAMPLE} in ms, got {text}{fault}") from None
     return AtTimestamps(partitions, partitions_ms=times, else_latest=else_latest)
 
 
@@ -261,10 +263,7 @@ def parse_offsets(option: str, text: str) -> AtOffsets:
 def _hint(text: str, error: Exception) -> str:
     """Say what is meant by a word of other clients, or where the JSON is broken."""
     meant = _OTHER_WORDS.get(text.lower())
-    if meant is not None:
-        return f". Did you mean {meant}?"
-    is_json = isinstance(error, json.JSONDecodeError) and text.startswith("{")
-    return f". It is not JSON at character {error.pos + 1}: {error.msg}" if is_json else ""  # type: ignore[attr-defined]
+    return json_fault(text, error) if meant is None else f". Did you mean {meant}?"
 
 
 def _from_json(text: str, *, least: int) -> tuple[dict[str, int], dict[TopicPartition, int]]:
@@ -342,7 +341,7 @@ def _start_is_greater(kind: str, start: Position, begin: int, end: Position, unt
 def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("a key is there twice")
     return document
 
 

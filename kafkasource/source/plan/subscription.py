@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from kafkasource.errors import OptionError
 from kafkasource.options.java_regex import compile_java
+from kafkasource.options.types import json_fault
 from kafkasource.types import TopicPartition
 
 
@@ -110,8 +111,11 @@ def _assign(text: str) -> Assign:
         partitions = [
             TopicPartition(topic, number) for topic, numbers in json.loads(text).items() for number in _numbers(numbers)
         ]
-    except (ValueError, TypeError, RecursionError):
-        raise OptionError(f'option \'assign\': Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {text}') from None
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        fault = json_fault(text, error)
+        raise OptionError(
+            f'option \'assign\': Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {text}{fault}'
+        ) from None
     if not partitions:
         raise OptionError(f"No topicpartitions to assign: option 'assign' is {text!r}")
     return Assign(tuple(sorted(set(partitions))))

@@ -113,7 +113,7 @@ def _error(batch: pa.RecordBatch, row: int, side: Side, why: BadRow) -> BadRecor
     return BadRecord(
         f"{topic}-{partition}, offset {offset}: {_reason(side, why)}",
         f"Set badRecords=column to read on: such records are in the column {BAD_RECORD_COLUMN} then, with their bytes. "
-        f'Or start behind the record (startingOffsets={{"{topic}":{{"{partition}":{offset + 1}}}}}, with a new '
+        f'Or start after the record (startingOffsets={{"{topic}":{{"{partition}":{offset + 1}}}}}, with a new '
         "checkpoint)",
     )
 

@@ -121,4 +121,4 @@ def _encodable(text: str) -> bool:
 
 
 def _refused(schema: Schema, given: Any, place: str) -> SchemaError:
-    return SchemaError(f"{place}: the default {shown(given)} is no value of {describe(schema)[:200]}")
+    return SchemaError(f"{place}: the default {shown(given)} is not a value of {describe(schema)[:200]}")

@@ -70,11 +70,11 @@ def _json(text: str, place: str) -> Any:
     try:
         return bounded_json(without_comments(text), _no_constant)
     except ValueError as error:
-        raise SchemaError(f"{place}: the schema's text is no JSON: {error}") from None
+        raise SchemaError(f"{place}: the schema's text is not JSON: {error}") from None
 
 
 def _no_constant(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not JSON")
 
 
 class _Parser:
@@ -253,7 +253,7 @@ def _enum(node: dict[str, Any], name: str, aliases: tuple[str, ...], place: str)
         raise SchemaError(f"{place}: {name} has a symbol twice")
     default = node.get("default")
     if default is not None and default not in symbols:
-        raise SchemaError(f"{place}: the default {shown(default)} of {name} is none of its symbols")
+        raise SchemaError(f"{place}: the default {shown(default)} of {name} is not one of its symbols")
     return Enum(name, tuple(symbols), aliases, default)
 
 
@@ -300,7 +300,7 @@ def _simple_name(name: Any, place: str) -> str:
     if not isinstance(name, str) or not name:
         raise SchemaError(f"{place}: expected a name, not {shown(name)}")
     if not (name[0] == "_" or name[0].isalpha()) or not all(char == "_" or char.isalnum() for char in name):
-        raise SchemaError(f"{place}: {shown(name)} is no name: letters, digits and _ only, no digit first")
+        raise SchemaError(f"{place}: {shown(name)} is not a name: letters, digits and _ only, no digit first")
     return name
 
 

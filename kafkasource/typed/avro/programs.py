@@ -450,7 +450,7 @@ class Programs:
         if isinstance(reader, (Primitive, Fixed)) and reader.logical is not None and reader.logical.precision:
             number = int.from_bytes(data, "big", signed=True)
             if not data or abs(number) >= 10**reader.logical.precision:
-                raise Unreadable(f"{place}: the default is no value of {describe(reader)}")
+                raise Unreadable(f"{place}: the default is not a value of {describe(reader)}")
             low, high = number & ((1 << 64) - 1), number >> 64
             native = struct.pack("<Qq", low, high) if _little() else struct.pack(">qQ", high, low)
             self._emit(op.CONST, node.column, self._constant(native))

@@ -92,10 +92,10 @@ CAUSES = {  # of few kinds: a label
 }
 ERRORS = {
     NULL_VALUE: "the value is null, and the writer's schema has no null there",
-    UNKNOWN_SYMBOL: "the text is none of the symbols of the schema's enum",
+    UNKNOWN_SYMBOL: "the text is not a symbol of the schema's enum",
     BAD_SIZE: "the bytes are more or fewer than the schema's fixed has",
     BAD_DECIMAL: "the decimal needs more bytes than the schema's fixed has",
     NO_MEMBER: "all members of the union are null, and the writer's schema has no null there",
     TOO_LARGE: "the record takes more than 2 GiB",
-    NOT_FINITE: "NaN and infinity are no numbers of JSON, and the writer's schema has a number there",
+    NOT_FINITE: "JSON has no NaN and no infinity, and the writer's schema has a number there",
 }

@@ -67,13 +67,13 @@ class _Parser:
         if self._word() == "not":
             self._next += 1
             if self._word() != "null":
-                raise SchemaError(f"$: in Spark's DDL, expected NULL behind NOT, found {self._seen() or 'the end'!r}")
+                raise SchemaError(f"$: in Spark's DDL, expected NULL after NOT, found {self._seen() or 'the end'!r}")
             self._next += 1
             nullable = False
         if self._word() == "comment":
             self._next += 1
             if self._take()[0] != "text":
-                raise SchemaError("$: in Spark's DDL, expected a text in quotes behind COMMENT")
+                raise SchemaError("$: in Spark's DDL, expected a text in quotes after COMMENT")
         return pa.field(name, found, nullable)
 
     def _type(self, depth: int) -> pa.DataType:

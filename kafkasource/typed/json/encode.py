@@ -163,7 +163,7 @@ class _Compiler:
         if not _is_key(kind.key_type):
             if not self._any_type:
                 raise SchemaError(
-                    f"{here}: a key of type {kind.key_type} is no name of a JSON object. Cast it to string"
+                    f"{here}: a key of type {kind.key_type} cannot be a name of a JSON object. Cast it to string"
                 )
             self._entries(kind, column, place)
             return

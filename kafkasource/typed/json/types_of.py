@@ -51,4 +51,4 @@ def _json(text: str, what: str) -> object:
     try:
         return bounded_json(text)
     except ValueError as error:
-        raise SchemaError(f"$: {what} is no JSON ({error})") from None
+        raise SchemaError(f"$: {what} is not JSON ({error})") from None

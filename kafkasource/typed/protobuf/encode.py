@@ -63,7 +63,7 @@ class _Compiler:
 
     def record(self, kind: pa.DataType, message: MessageType) -> None:
         if not types.is_struct(kind):
-            raise SchemaError(f"$: a column of {kind} is no message {message.full_name}: it must be a struct")
+            raise SchemaError(f"$: a column of {kind} cannot be message {message.full_name}: it must be a struct")
         self._fields(kind, message, 0, "$")
         self.program.emit(op.END)
 

@@ -51,7 +51,7 @@ def read_descriptor(data: bytes) -> File:
     imports = tuple(found.texts(3))
     public = found.numbers(10)
     if any(not 0 <= number < len(imports) for number in public):
-        raise SchemaError("descriptor: a public import is none of the file's imports")
+        raise SchemaError("descriptor: a public import is not among the file's imports")
     return File(
         found.text(2),
         syntax,

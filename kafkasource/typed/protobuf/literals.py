@@ -35,7 +35,7 @@ def default_of(kind: str, text: str, place: str) -> Default:
         number = _float_of(digits)
         if number is not None:
             return number if digits == text else -number
-    raise SchemaError(f"{place}: {text!r} is no {kind}")
+    raise SchemaError(f"{place}: {text!r} is not a value of type {kind}")
 
 
 def _float_of(digits: str) -> float | None:

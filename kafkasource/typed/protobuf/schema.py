@@ -267,7 +267,7 @@ class _Linker:
         kind = each.kind if each.kind in SCALARS else self._kinds[type_name]
         if each.kind == GROUP:
             if kind != MESSAGE:
-                raise SchemaError(f"{place}: a group is no message")
+                raise SchemaError(f"{place}: a group is not a message")
             kind = GROUP
         if each.default is not None:
             self._check_default(each, kind, type_name, place)
@@ -298,7 +298,7 @@ class _Linker:
         if type_name not in self._values_of:
             self._values_of[type_name] = {name for name, _ in self._enums[type_name].values}
         if each.default not in self._values_of[type_name]:
-            raise SchemaError(f"{place}: the default {each.default!r} is no value of {type_name}")
+            raise SchemaError(f"{place}: the default {each.default!r} is not a value of {type_name}")
 
 
 def _float_default(kind: str, default: Default, place: str) -> Default:

@@ -71,7 +71,7 @@ def bytes_of(literal: str, place: str) -> bytes:
                 return chr(code).encode()
         elif single is not None and single[0] in _SINGLE:
             return bytes([_SINGLE[single[0]]])
-        raise SchemaError(f"{place}: {match.group().decode(errors='replace')} is no escape of a .proto file")
+        raise SchemaError(f"{place}: {match.group().decode(errors='replace')} is not an escape of a .proto file")
 
     return _ESCAPE.sub(resolved, literal.encode(errors="replace"))
 

@@ -263,7 +263,7 @@ def test_the_first_failure_of_a_bootstrap_server_names_the_option_and_says_that_
     first, *others = [record.getMessage() for record in caplog.records]
     assert "bootstrap server bootstrap:9092 (attempt 1): Connection refused" in first
     assert "kafka.bootstrap.servers" in first
-    assert "goes on trying" in first
+    assert "keeps trying" in first
     assert others
     assert not any("kafka.bootstrap.servers" in each for each in others)
 

@@ -66,8 +66,7 @@ CASES = (
         "the source's metrics in a query's progress",
         different(
             "their names",
-            "Spark's Python API has none. `latestOffset` is there, and `kafkasource.lag(query)` gives each "
-            "partition's lag.",
+            "Spark's Python API has none: [metrics.md](metrics.md#lag) has the same numbers by name.",
             Stream(
                 EARLIEST,
                 theirs=reads(

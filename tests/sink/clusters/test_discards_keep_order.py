@@ -163,7 +163,7 @@ def test_where_only_old_rows_may_be_discarded_all_others_arrive_in_order_or_the_
         discarded_in_all += sum(discarded.values())
     assert discarded_in_all
     assert len(failures) < 80 / 4
-    assert all("nobody knows whether a broker has stored an earlier attempt" in each for each in failures)
+    assert all("it is unknown whether a broker stored an earlier attempt" in each for each in failures)
 
 
 def test_fresh_rows_behind_some_that_were_too_old_are_stored():

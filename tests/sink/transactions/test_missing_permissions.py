@@ -26,7 +26,7 @@ IDS = TransactionalIds("orders")
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 29, 30, 31, 53
 GRANTS = {
     TOPIC: r"grant Describe plus .* Write \(to write\) on it, or correct the option .*'topic'",
-    GROUP: r"grant Read on it\..*'transactionalIdPrefix' with -marker and with -kept behind it",
+    GROUP: r"grant Read on it\..*'transactionalIdPrefix' with -marker and with -kept added",
     CLUSTER: r"'kafka\.enable\.idempotence', grant IdempotentWrite on it .* or set the option to false",
     TRANSACTIONAL_ID: r"grant Write and Describe on all that begin with the query's 'transactionalIdPrefix'",
 }

@@ -186,7 +186,7 @@ def test_brokers_that_cannot_tell_leave_it_to_the_user_whether_it_lost_rows(capl
     cluster.time_is_up()
     write(cluster, "w2")
     assert (
-        "tasks [1, 2] (8 rows) cannot be committed again. If a write has failed since, that is no fault" in caplog.text
+        "tasks [1, 2] (8 rows) cannot be committed again. If a write has failed since, that is expected" in caplog.text
     )
 
 
@@ -285,5 +285,5 @@ def test_a_batch_write_of_which_nobody_knows_whether_it_is_decided_says_so(monke
 
     cluster.transactions.end = no_answer
     monkeypatch.setattr(cluster.groups, "committed", no_answer)
-    with pytest.raises(DecidedNotCommitted, match="nobody can tell yet whether it was decided: no answer Look whether"):
+    with pytest.raises(DecidedNotCommitted, match="it is not known yet whether it was decided: no answer Look whether"):
         new_driver().commit(results, 0)

@@ -121,6 +121,11 @@ def test_malformed_timestamps_name_option_value_and_an_example(option, text):
     assert str(caught.value).endswith(f"got {text}")
 
 
+def test_timestamps_that_are_not_json_say_where():
+    with pytest.raises(OptionError, match=r"It is not JSON at character 6: Expecting ':' delimiter$"):
+        start(startingOffsetsByTimestamp='{"t" {"0":1}}')
+
+
 @pytest.mark.parametrize("text", ['{"t":{"0":1}}', '{"t":{"0":1,"1":1,"2":1}}', '{"t":{"0":1,"1":1},"v":"latest"}'])
 def test_every_assigned_partition_and_no_other_must_be_named(text):
     with pytest.raises(

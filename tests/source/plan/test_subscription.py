@@ -36,6 +36,8 @@ def test_partitions_are_assigned():
         ({"assign": '{"t":0}'}, r'Expected e.g. {"topicA":\[0,1\],"topicB":\[0,1\]}, got {"t":0}'),
         ({"assign": '{"t":["0"]}'}, "Expected e.g."),
         ({"assign": '{"t":[-1]}'}, "Expected e.g."),
+        ({"assign": '{"t" [0]}'}, "It is not JSON at character 6: Expecting ':' delimiter"),
+        ({"assign": '{\n "t": [0\n}'}, "It is not JSON at line 3, column 1: Expecting ',' delimiter"),
     ],
 )
 def test_a_strategy_that_cannot_be_meant_is_refused(given, message):

@@ -33,7 +33,7 @@ def of_stream():
 
 @pytest.fixture
 def answers(in_the_runner, of_stream, monkeypatch):
-    """What pyspark's process answers to calls, as the JVM sends them."""
+    """Sends calls to pyspark's process as the JVM does; returns its answers."""
     source, schema = of_stream
     monkeypatch.setattr(runner, "check_python_version", lambda infile: None)
     monkeypatch.setattr(runner, "setup_spark_files", lambda infile: None)

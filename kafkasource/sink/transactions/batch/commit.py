@@ -220,7 +220,7 @@ class BatchCommit:
             if self._decision.kind == "stream":  # Spark runs it again, and the next begin knows
                 raise
             raise DecidedNotCommitted(
-                f"{self._named_write}: nobody can tell yet whether it was decided: {error} Look whether its rows are "
+                f"{self._named_write}: it is not known yet whether it was decided: {error} Look whether its rows are "
                 "in the topics, for a reader at read_committed, before you run it again"
             ) from error
         return BatchEvent.RECORD if last == self._decision else BatchEvent.NO_RECORD

@@ -119,7 +119,7 @@ def plan_task(begun: BegunBatch, query_id: str, batch_id: int, slot: int, on_los
         raise CheckpointBehind(
             f"batch {batch_id} is to be written, but batch {last.batch_id} of this query (id {query_id}) was begun "
             "already, so that this one is in the topics: this checkpoint is an older state of the query's checkpoint, "
-            "or a copy beside which the original has gone on. Restore the newest one. A copy needs a "
+            "or a copy of it, and the original has continued. Restore the newest one. A copy needs a "
             "'transactionalIdPrefix' of its own, and a new query a new checkpoint"
         )
     if plan is BatchPlan.SKIP or on_lost == "skip":

@@ -285,7 +285,7 @@ class ExactlyOnceTask:
             raise LostTransactions(
                 f"batch {self.task.batch_id}, task {self.task.slot}: the rows are not those that were lost ({rows} "
                 f"now, {again.rows} then{sums}), so that writing them could double some and leave out others. Nothing "
-                "is written. Start with the checkpoint, the topics and the number of partitions of then. "
+                "is written. Start with the same checkpoint, topics and number of partitions as then. "
                 f"'lostTransactions'=skip goes on, and the {again.rows} rows of this task stay missing in the topics"
             )
         recorded = None if own is None else WrittenTransaction(self.task.slot, *own, rows, content)

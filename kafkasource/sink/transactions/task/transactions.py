@@ -190,7 +190,7 @@ def _warn_unreachable(ids: TransactionalIds, unreachable: Mapping[int, KafkaSour
     if _warned.get(ids.prefix) != nodes:
         _warned[ids.prefix] = nodes
         log.warning(
-            "transactions of %s-*: %s cannot be reached from the driver and may have some open that nobody aborts now; "
+            "transactions of %s-*: %s cannot be reached from the driver and may have some open that stay open now; "
             "readers at read_committed wait for these until a task uses them again, or until "
             "'kafka.transaction.timeout.ms' is over: %s",
             ids.prefix,
