@@ -62,7 +62,7 @@ def test_each_type_is_what_spark_derives_and_takes_its_own_column():
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        (pa.struct([("a b", pa.int64())]), "'a b' is no name"),
+        (pa.struct([("a b", pa.int64())]), "'a b' is not a name"),
         (pa.struct([("m", pa.map_(pa.int32(), pa.int32()))]), r"\$\.m: Avro has no type for a column of map<int32"),
         (pa.list_(pa.uint64()), r"\$\[\]: Avro has no type for a column of uint64"),
     ],

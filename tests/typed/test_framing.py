@@ -138,7 +138,7 @@ def test_each_bad_record_says_why_and_a_tombstone_is_none():
         bad,
         (
             *("is empty", "has 3 bytes", "0x02", "schema id is 0", "schema id is -1", "left over", "beyond the bytes"),
-            *("no schema 9", "the record's schema", "is PROTOBUF", "no JSON"),
+            *("no schema 9", "the record's schema", "is PROTOBUF", "not JSON"),
         ),
         strict=True,
     ):

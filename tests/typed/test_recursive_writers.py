@@ -105,7 +105,7 @@ def test_a_writers_default_that_its_field_cannot_have_is_no_fault_of_its_records
     kinds = [RegisteredSchema(AVRO, json.dumps(each)) for each in (new, old)]
     types = AvroTypes([RecordType("R", kinds[0])])
     assert types.program(kinds[1], None) == 0
-    with pytest.raises(SchemaError, match=r"\$\.n: the default 'none' is no value of int"):
+    with pytest.raises(SchemaError, match=r"\$\.n: the default 'none' is not a value of int"):
         decoder(old)
 
 
