@@ -50,7 +50,7 @@ def test_every_type_is_taken_back_as_it_was_printed():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", r"\$: it is no JSON"),
+        ("{", r"\$: not JSON"),
         ("[1]", r"\$: expected an object, got \[1\]"),
         ('{"numbr": 1}', r"no field 'numbr'; did you mean 'number'\?"),
         ('{"number": 9223372036854775808}', r"\$\.number: expected a whole number of 64 bits"),
