@@ -152,7 +152,8 @@ def main(servers: str, stem: str, folder: str, master: str) -> None:
     Path(folder, "checkpoints").mkdir(exist_ok=True)
     text = MIRROR.format(folder=folder, stem=stem, servers=servers, source=names.source)
     plan = toml_file.parse(text, "the campaign")
-    job.cluster_ids = lambda _routes: {}  # one cluster stands for two, which a mirror refuses where it knows their ids
+    # One cluster stands for two, which a mirror refuses where it knows their ids.
+    job.cluster_ids = lambda routes: {}  # type: ignore[attr-defined]
     running = [
         _Restarted(query, lambda query=query: copied(spark, servers, names, query, folder))  # type: ignore[misc]
         for query in SINKS

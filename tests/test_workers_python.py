@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import subprocess
 import sys
 import zipfile
 from types import SimpleNamespace
@@ -75,8 +76,8 @@ def test_a_package_on_pythonpath_counts(bare_python, tmp_path, monkeypatch):
 
 def test_this_python_is_not_asked_and_another_one_once(bare_python, monkeypatch):
     asked = []
-    run = workers_python.subprocess.run
-    monkeypatch.setattr(workers_python.subprocess, "run", lambda *a, **more: asked.append(a[0][0]) or run(*a, **more))
+    run = subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda *a, **more: asked.append(a[0][0]) or run(*a, **more))
     for python in (sys.executable, bare_python, bare_python):
         with contextlib.suppress(KafkaSourceError):
             workers_python.prepare(session(python))
