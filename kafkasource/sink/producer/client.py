@@ -18,6 +18,7 @@ from kafkasource.client.metadata import Metadata, TopicMetadata, topic_error
 from kafkasource.errors import (
     BootstrapFailed,
     BootstrapHopeless,
+    BrokerError,
     DeadlineExceeded,
     InvalidTopic,
     KafkaSourceError,
@@ -28,6 +29,7 @@ from kafkasource.protocol.apis import METADATA, Api
 from kafkasource.protocol.schema import Body
 from kafkasource.security.quoting import printable
 from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.sink.producer.log import SILENT_MS
 
 log = logging.getLogger("kafkasource.sink")
 
@@ -104,6 +106,7 @@ class AwaitedTopics:
         self._clock_ms = clock_ms
         self._news = threading.Condition()
         self._awaited: Counter[tuple[str, int]] = Counter()  # tasks waiting, by topic and partition
+        self._told: set[tuple[str, int]] = set()  # of those: the log says that they are waited for
         self._failure: BaseException | None = None
 
     def await_topic(self, topic: str, partition: int = 0, max_block_ms: int | None = None) -> TopicMetadata:
@@ -135,6 +138,7 @@ class AwaitedTopics:
                 self._awaited[topic, partition] -= 1
                 if not self._awaited[topic, partition]:
                     del self._awaited[topic, partition]
+                    self._told.discard((topic, partition))
 
     def _metadata_of(self, topic: str) -> TopicMetadata | None:
         known = self._client.metadata.topic(topic)
@@ -142,11 +146,13 @@ class AwaitedTopics:
 
     def _wait_for(self, topic: str, partition: int, max_block_ms: int) -> TopicMetadata:
         metadata = self._client.metadata
-        deadline_ms = self._clock_ms() + max_block_ms
+        began_ms = self._clock_ms()
+        deadline_ms = began_ms + max_block_ms
         before = metadata.version  # an earlier error may be over by now (an ACL was granted): ask again
         while True:
             known = self._metadata_of(topic)
-            remaining_ms = deadline_ms - self._clock_ms()
+            now_ms = self._clock_ms()
+            remaining_ms = deadline_ms - now_ms
             if known is not None and (partition in known.partitions or remaining_ms <= 0):
                 return known
             if self._failure is not None:
@@ -160,7 +166,30 @@ class AwaitedTopics:
                 waited_ms = round(max_block_ms - max(remaining_ms, 0))
                 kind = BootstrapHopeless if hopeless else BootstrapFailed
                 raise self._too_late(topic, waited_ms, f" ({error})" if error else "", kind)
-            self._news.wait(remaining_ms / 1000)
+            silent_ms = began_ms + SILENT_MS - now_ms
+            if silent_ms <= 0 and (topic, partition) not in self._told:
+                self._told.add((topic, partition))
+                log.warning("%s", self._waits(topic, partition, known, error, max_block_ms))
+            self._news.wait((min(remaining_ms, silent_ms) if silent_ms > 0 else remaining_ms) / 1000)
+
+    def _waits(
+        self, topic: str, partition: int, known: TopicMetadata | None, error: BrokerError | None, max_block_ms: int
+    ) -> str:
+        """Say what a task waits for. Under the lock, so nothing here may block."""
+        limit = f"The task waits for {max_block_ms} ms in all ('kafka.max.block.ms')"
+        if known is not None:
+            return (
+                f"topic {topic!r} has no partition {partition}, which a row names (it has {len(known.partitions)}). "
+                f"{limit} for the partition to be added, and then fails"
+            )
+        if not self._client.metadata.nodes():
+            tried = "; ".join(f"{address}: {why}" for address, why in self._client.bootstrap_errors.items())
+            return f"no broker has answered for {SILENT_MS} ms ({tried}). {limit}"
+        why = f" ({error})" if error else ""
+        return (
+            f"topic {topic!r} is not there{why}. {limit} for somebody to create it, and then fails. The option "
+            "'createTopic' lets the sink create the topic that the option 'topic' names"
+        )
 
     def _too_late(self, topic: str, waited_ms: int, why: str, kind: type[BootstrapFailed]) -> KafkaSourceError:
         if not self._client.metadata.nodes():

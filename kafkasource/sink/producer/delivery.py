@@ -46,6 +46,7 @@ class Delivery:
         self._abandoned = False
         self.has_timestamps = False  # rows have their own: a broker that cannot store timestamps must not get them
         self.flushing = False  # the task has handed over its last row: its batches are sent without lingering
+        self.told_of_retries = False  # the log says that brokers refuse batches for some time
         self.max_block_ms: int | None = None  # how long the task waits for memory; None: as configured
         self.compressor: Compressor | None = None  # of batches that other clusters get, too
         self.written: dict[TopicPartition, Written] = {}  # acknowledged

@@ -21,7 +21,7 @@ this order. The logger `kafkasource.client` writes those in the middle column.
     Flushing accumulated records
 
 A line stands for a batch, a request or an Arrow batch of rows, never for a record, and no line shows the contents of a
-record. With a level above DEBUG each function only tests the level.
+record. With a level above DEBUG each function only tests the level. One warning stands among them: `still_retrying`.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafkasource.sink")
 
+SILENT_MS = 3_000  # a task that waits longer for something says, once, what it waits for
 _NAMED = 20  # partitions in a line
 _PRODUCER = struct.Struct(">qhi")  # id, epoch, base sequence: in the header of record batch v2
 _PRODUCER_POS = 43
@@ -124,6 +125,21 @@ def retrying(batch: ProducerBatch, retries: int, error: BaseException) -> None:
         retries - batch.attempts + 1,
         error,
     )
+
+
+def still_retrying(batch: ProducerBatch, waited_ms: float, timeout_ms: int) -> None:
+    """Brokers have refused a batch for some time. Warns of the first batch of a task for which that is so."""
+    if waited_ms >= SILENT_MS and not batch.delivery.told_of_retries:
+        batch.delivery.told_of_retries = True
+        log.warning(
+            "records for %s are not acknowledged after %d ms and %d attempts: %s. The sink sends them again until "
+            "%d ms are over ('kafka.delivery.timeout.ms')",
+            batch.topic_partition,
+            waited_ms,
+            batch.attempts,
+            batch.last_error,
+            timeout_ms,
+        )
 
 
 def splitting(batch: ProducerBatch, error: BaseException) -> None:

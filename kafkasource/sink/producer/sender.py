@@ -353,6 +353,7 @@ class Sender:
         late = self._is_late(batch, now_ms)
         if outcome in (Outcome.RETRY, Outcome.RENEW) and not batch.delivery.failed and not late:
             producer_log.retrying(batch, self.config.retries, error)
+            producer_log.still_retrying(batch, now_ms - batch.created_ms, self.config.delivery_timeout_ms)
             self._count("kafkasource_produce_retries_total", batch)
             if outcome is Outcome.RENEW:
                 batch.forgotten = True

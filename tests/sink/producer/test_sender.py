@@ -101,6 +101,19 @@ def test_a_retriable_error_sends_the_same_bytes_again(code):
     assert rig.leaked_bytes == 0
 
 
+def test_a_batch_that_brokers_refuse_for_three_seconds_is_warned_of_once(caplog):
+    rig = Rig()
+    rig.append(rig.sender.begin(), count=3)
+    for second in range(6):
+        (sent,) = rig.turn()
+        sent.answer(codes={T0: 19})
+        rig.turn()
+        assert len(caplog.messages) == (second >= 3)
+        rig.clock.now_ms += 1000
+    for part in ("t-0", "NOT_ENOUGH_REPLICAS", "4 attempts", "'kafka.delivery.timeout.ms'"):
+        assert part in caplog.messages[0]
+
+
 def test_a_moved_leader_is_found_before_the_retry():
     rig = Rig()
     rig.append(rig.sender.begin())
@@ -709,6 +722,35 @@ def test_a_partition_that_never_comes_is_waited_for_no_longer_than_max_block_ms(
     while thread.is_alive():
         rig.sender.run_once()
     assert sorted(outcome[0].partitions) == [0, 1]  # so the rows are refused
+
+
+@pytest.mark.parametrize(
+    ("leaders", "topic", "partition", "says"),
+    [
+        ({T0: 1}, "new", 0, ["topic 'new'", "UNKNOWN_TOPIC_OR_PARTITION", "'createTopic'", "60000 ms"]),
+        ({T0: 1}, "t", 5, ["topic 't' has no partition 5", "(it has 1)", "60000 ms"]),
+        ({}, "t", 0, ["localhost:9092: connection refused", "60000 ms"]),
+    ],
+)
+def test_a_task_that_waits_for_three_seconds_says_once_what_it_waits_for(caplog, leaders, topic, partition, says):
+    rig = Rig(leaders, max_block_ms=60_000)
+    rig.client.bootstrap_errors = {} if leaders else {"localhost:9092": "connection refused"}
+    thread, _ = awaiting(rig, topic, partition)
+    rig.client.metadata.version += 1
+    rig.client.metadata.topic_errors["new"] = 3
+
+    def pass_time(ms, until):
+        rig.clock.now_ms += ms
+        while not until():
+            rig.sender.run_once()
+
+    pass_time(2999, lambda: thread.join(0.02) is None)
+    assert caplog.messages == []
+    pass_time(1, lambda: caplog.messages)
+    pass_time(30_000, lambda: thread.join(0.02) is None)
+    pass_time(30_000, lambda: not thread.is_alive())
+    (warning,) = caplog.messages
+    assert all(part in warning for part in [*says, "'kafka.max.block.ms'"]), warning
 
 
 def test_a_missing_permission_is_told_at_once_but_not_an_old_one():
