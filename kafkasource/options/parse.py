@@ -177,6 +177,13 @@ def _tell_unknown(keys: list[str], role: Role, *, fail: bool, warn: Callable[[st
         warn(text)
 
 
+_NO_OPTION_AT_ALL = (
+    "Spark gave no option of this format. That is so for a table of a catalog (CREATE TABLE ... USING pykafka, INSERT "
+    "INTO, SELECT): Spark does not give the options of such a table to a Python source. CREATE TEMPORARY VIEW ... USING "
+    "pykafka OPTIONS (...) works"
+)
+
+
 def _check(options: Options, role: Role, of_cluster: bool) -> None:
     """Checks that need more than one option."""
     if not of_cluster and "clusters" in options.given:
@@ -186,7 +193,8 @@ def _check(options: Options, role: Role, of_cluster: bool) -> None:
         )
     if options["kafka.bootstrap.servers"] is None:
         client = "consumer" if role == "source" else "producer"
-        raise OptionError(f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}")
+        text = f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}"
+        raise OptionError(text if options.given or of_cluster else f"{text}. {_NO_OPTION_AT_ALL}")
     security_of(options)
 
     def other(name: str) -> Any:
