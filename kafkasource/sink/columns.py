@@ -41,7 +41,9 @@ _ACCEPTED: dict[str, tuple[str, ...]] = {  # Spark's catalog strings by column, 
     "partition": ("int",),
     "timestamp": ("timestamp",),  # not in the JVM connector (SPARK-50160): the record's create time
 }
-_NULL_TOPIC = "KAFKA_NULL_TOPIC_IN_DATA: null topic present in the data. Use the `topic` option for setting a topic."
+_NULL_TOPIC = (
+    "KAFKA_NULL_TOPIC_IN_DATA: a row contains a null topic. Give it one, or set the option 'topic' for all rows"
+)
 _NO_TIMESTAMP = {"ms": -1, "us": -1_000, "ns": -1_000_000}  # -1 ms by Arrow's unit
 _OFFSET: dict[str, tuple[str, ...]] = {"offset": ("bigint",)}  # where a mirror's rows, or dead letters, were read
 _BAD_RECORD: dict[str, tuple[str, ...]] = {BAD_RECORD_COLUMN: (dead_letters.BAD_RECORD,)}

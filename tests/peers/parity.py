@@ -43,7 +43,8 @@ class Expect:
     offsets: Mapping[str, Sequence[int]] | None = None  # of the rows, by "topic-partition"
     batches: Sequence[int] | None = None  # rows of each micro-batch that had any
     ends: Sequence[Mapping[str, Mapping[str, int]]] | None = None  # last planned end offsets, of each source
-    times: Sequence[int] | None = None  # timestamps of the rows, ms, by topic, partition and offset
+    times: Sequence[int | None] | None = None  # timestamps of the rows, ms, by topic, partition and offset
+    written: Sequence[tuple[Any, ...]] | None = None  # topic, partition, key, value, headers of the rows
     pieces: Sequence[str] | None = None  # what each task read: "topic-partition first..last", joined by " + "
     metrics: Sequence[str] | None = None  # names of the source's metrics in the query's progress
     error: str | None = None  # a phrase of the error; None: it must not fail
@@ -72,7 +73,11 @@ class Seen:
     error: str | None = None
 
     @property
-    def times(self) -> list[int]:
+    def written(self) -> list[tuple[Any, ...]]:
+        return [(*row[:2], *row[3:5], *row[7:]) for row in self.rows]
+
+    @property
+    def times(self) -> list[int | None]:
         return [row[5] for row in self.rows]
 
     @property
@@ -186,6 +191,33 @@ class Committed(Read):
     group: str = ""
 
 
+# Writes (`parity_writes.py` runs them). A write sees the rows that lie in `$mine` and `$mine2` afterwards.
+
+
+@dataclass(frozen=True)
+class Write(Read):
+    """`df.write.save()` of `select`, the SQL of a SELECT. Its topic is `$mine` unless one is chosen."""
+
+    select: str = "'k' AS key, 'v' AS value"
+    mode: str | None = "append"
+
+
+@dataclass(frozen=True)
+class WriteStream(Read):
+    """A streaming write of `$other`, five records, with availableNow. `grouped`: of a count over them all."""
+
+    mode: str = "append"
+    grouped: bool = False
+
+
+@dataclass(frozen=True)
+class Sql(Read):
+    """SQL statements, in which `$using` stands for `USING` a connector with its options. What a last SELECT gives are
+    the rows seen."""
+
+    statements: Sequence[str] = ()
+
+
 @dataclass(frozen=True)
 class Change(Step):
     """Change the one word: from here on the other connector reads, on the same checkpoint."""
@@ -263,7 +295,7 @@ def unexpected(expect: Expect, seen: Seen) -> list[str]:
         and (wanted := {tp: list(found) for tp, found in expect.offsets.items()}) != seen.offsets
     ):
         wrong.append(f"expected the offsets {wanted}, got {seen.offsets}")
-    for name in ("batches", "ends", "times", "pieces", "metrics"):
+    for name in ("batches", "ends", "times", "written", "pieces", "metrics"):
         wanted, got = getattr(expect, name), getattr(seen, name)
         if wanted is not None and list(wanted) != got:
             wrong.append(f"expected {name} {wanted}, got {got}")

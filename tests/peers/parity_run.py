@@ -17,6 +17,7 @@ import parity
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from parity import Seen
+from parity_writes import Writes
 from pyspark.sql import functions as F
 
 import kafkasource
@@ -195,7 +196,7 @@ def make_shared_topics(kafka):
 SPARK_TOO_BUSY = "Python worker failed to connect back"  # within the ten seconds that Spark gives it
 
 
-class Run:
+class Run(Writes):
     """One case through one connector, `kafka` or `pykafka`; `seen` is what each of its reads saw."""
 
     _numbers = itertools.count()

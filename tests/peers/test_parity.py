@@ -1,9 +1,9 @@
 """Every case of the parity table, on a real broker.
 
 `make test` runs ours, and holds it to what the JVM connector saw (`jvm_record.py`): all batch reads, without Spark
-(`parity_direct.py`), and of each row of the table the first case with streams, through Spark. Where both read the
-same checkpoint, both run. `make extended` runs all cases through both, everything through Spark, and holds the record
-to what is seen.
+(`parity_direct.py`), and of each row of the table the first case with streams or writes, through Spark. Where both
+read the same checkpoint, both run. `make extended` runs all cases through both, everything through Spark, and holds the
+record to what is seen.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import jvm_record
 import pytest
-from parity import Committed, Running, Stream, judge
+from parity import Committed, Running, Sql, Stream, Write, WriteStream, judge
 from parity_cases import CASES
 from parity_direct import DirectRun
 from parity_run import SPARK_TOO_BUSY, Kafka, Run, make_shared_topics
@@ -67,10 +67,10 @@ def kind_of(through):
 
 
 def later_streams():
-    """The cases that `make test` leaves out: those with streams but the first of each row of the table."""
+    """The cases that `make test` leaves out: those with streams or writes but the first of each row of the table."""
     rows = defaultdict(list)
     for case in CASES:
-        if any(isinstance(read, Stream | Running) for read in case.reads):
+        if any(isinstance(read, Stream | Running | Write | WriteStream | Sql) for read in case.reads):
             rows[case.option].append(case.id)
     return {case for cases in rows.values() for case in cases[1:]}
 

@@ -185,10 +185,10 @@ class AwaitedTopics:
         if not self._client.metadata.nodes():
             tried = "; ".join(f"{address}: {why}" for address, why in self._client.bootstrap_errors.items())
             return f"no broker has answered for {SILENT_MS} ms ({tried}). {limit}"
-        why = f" ({error})" if error else ""
+        why = f" The broker answers: {error}" if error else ""
         return (
-            f"topic {topic!r} is not there{why}. {limit} for somebody to create it, and then fails. The option "
-            "'createTopic' lets the sink create the topic that the option 'topic' names"
+            f"topic {topic!r} is not there. {limit} for somebody to create it, and then fails. The option 'createTopic' "
+            f"lets the sink create the topic that the option 'topic' names.{why}"
         )
 
     def _too_late(self, topic: str, waited_ms: int, why: str, kind: type[BootstrapFailed]) -> KafkaSourceError:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from parity import Case
 
-from parity_cases import checkpoints, clients, limits, loss, positions, rows, selection, splitting
+from parity_cases import checkpoints, clients, limits, loss, positions, rows, selection, splitting, writes
 
-CASES: tuple[Case, ...] = (
+READS: tuple[Case, ...] = (
     *selection.CASES,
     *positions.CASES,
     *limits.CASES,
@@ -22,3 +22,5 @@ CASES: tuple[Case, ...] = (
     *clients.CASES,
     *checkpoints.CASES,
 )
+WRITES: tuple[Case, ...] = writes.CASES
+CASES = (*READS, *WRITES)

@@ -1,0 +1,102 @@
+"""Runs the writes of a parity case through Spark. What they wrote is read by confluent-kafka, which is neither."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import TopicPartition
+from pyspark.sql import SparkSession
+
+PATIENCE_S = 60
+LONG_AGO_S = 3600  # a timestamp before this is one that the case has set; later ones say only "now"
+VIEW_OR_TABLE = "parity_of_writes"
+
+
+class Writes:
+    """Part of `parity_run.Run`, which has these."""
+
+    spark: Any
+    kafka: Any
+    format: str
+    names: Mapping[str, str]
+    checkpoint: Path
+    fill: Callable[[str], str]
+    _watched: Any
+
+    def _sink(self, step):
+        """The options of the write, with the real names in them."""
+        options = {"kafka.bootstrap.servers": self.kafka.bootstrap_servers, "topic": "$mine", **step.options}
+        return {key: self.fill(text) for key, text in options.items() if text is not None}
+
+    def _in_this_thread(self):
+        """Spark looks for the format of a write in the active session, which is one of the thread."""
+        SparkSession._get_j_spark_session_class(self.spark._jvm).setActiveSession(self.spark._jsparkSession)
+
+    def _write(self, step):
+        with self._watched() as seen:
+            self._in_this_thread()
+            frame = self.spark.sql(self.fill(f"SELECT {step.select}")).coalesce(1)
+            writer = frame.write.format(self.format).options(**self._sink(step))
+            (writer if step.mode is None else writer.mode(step.mode)).save()
+            seen.rows = self._written()
+
+    def _writestream(self, step):
+        with self._watched() as seen:
+            self._in_this_thread()
+            source = {"kafka.bootstrap.servers": self.kafka.bootstrap_servers, "startingOffsets": "earliest"}
+            frame = self.spark.readStream.format("kafka").options(**source, subscribe=self.names["other"]).load()
+            if step.grouped:
+                frame = frame.groupBy().count().selectExpr("CAST(count AS STRING) AS value")
+            else:
+                frame = frame.select("key", "value")
+            writer = frame.writeStream.format(self.format).options(**self._sink(step)).outputMode(step.mode)
+            query = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
+            try:
+                assert query.awaitTermination(PATIENCE_S), f"the query did not end within {PATIENCE_S} s"
+            finally:
+                query.stop()
+            seen.rows = self._written()
+
+    def _sql(self, step):
+        with self._watched() as seen:
+            self._in_this_thread()
+            stated = ", ".join(f"'{key}' '{text}'" for key, text in self._sink(step).items())
+            try:
+                for statement in step.statements:
+                    using = f"USING {self.format} OPTIONS ({stated})"
+                    self.spark.sql(statement.replace("$using", using).replace("$it", VIEW_OR_TABLE)).collect()
+                seen.rows = self._written()
+            finally:
+                self.spark.catalog.dropTempView(VIEW_OR_TABLE)
+                self.spark.sql(f"DROP TABLE IF EXISTS {VIEW_OR_TABLE}")
+
+    def _written(self):
+        """All records of the case's own topics, as `Seen.rows` has them."""
+        rows = []
+        with closing(self.kafka._consumer(f"{self.kafka.run}-looking")) as consumer:
+            topics = self.kafka._metadata().topics
+            for placeholder in ("mine", "mine2"):
+                topic = self.names[placeholder]
+                for partition in topics[topic].partitions if topic in topics else ():
+                    rows += self._in_partition(consumer, placeholder, TopicPartition(topic, partition, 0))
+        return sorted(rows, key=lambda row: row[:3])
+
+    @staticmethod
+    def _in_partition(consumer, placeholder, place):
+        deadline = time.monotonic() + PATIENCE_S
+        _, end = consumer.get_watermark_offsets(place, timeout=PATIENCE_S)
+        consumer.assign([place])
+        rows = []
+        while len(rows) < end:
+            assert time.monotonic() < deadline, f"{len(rows)} of {end} records within {PATIENCE_S} s"
+            record = consumer.poll(0.1)
+            if record is not None and record.error() is None:
+                _, ms = record.timestamp()
+                ms = ms if ms < 1000 * (time.time() - LONG_AGO_S) else None
+                found = (record.offset(), record.key(), record.value(), ms, None, record.headers())
+                rows.append((placeholder, place.partition, *found))
+        return rows
