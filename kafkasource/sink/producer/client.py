@@ -187,8 +187,8 @@ class AwaitedTopics:
             return f"no broker has answered for {SILENT_MS} ms ({tried}). {limit}"
         why = f" The broker answers: {error}" if error else ""
         return (
-            f"topic {topic!r} is not there. {limit} for somebody to create it, and then fails. The option 'createTopic' "
-            f"lets the sink create the topic that the option 'topic' names.{why}"
+            f"topic {topic!r} is not there. {limit} for somebody to create it, and then fails. The option "
+            f"'createTopic' lets the sink create the topic that the option 'topic' names.{why}"
         )
 
     def _too_late(self, topic: str, waited_ms: int, why: str, kind: type[BootstrapFailed]) -> KafkaSourceError:

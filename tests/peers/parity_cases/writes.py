@@ -125,7 +125,7 @@ CASES = (
         ),
         different(
             "a topic that does not exist, where brokers make topics by themselves (`auto.create.topics.enable`)",
-            "The sink makes a topic only where `createTopic` says how, as a typo would make one, too. Elsewhere both fail.",
+            "The sink makes a topic only where `createTopic` says how: a typo would make one too. Elsewhere both fail.",
             Write({"topic": "$mine2", **SOON}, theirs=INTO_MINE2, ours=fails("not present in metadata after 2000 ms")),
         ),
         same(
