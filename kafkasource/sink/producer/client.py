@@ -28,8 +28,7 @@ from kafkasource.errors import (
 from kafkasource.protocol.apis import METADATA, Api
 from kafkasource.protocol.schema import Body
 from kafkasource.security.quoting import printable
-from kafkasource.sink.producer.config import ProducerConfig
-from kafkasource.sink.producer.log import SILENT_MS
+from kafkasource.sink.producer.config import SILENT_MS, ProducerConfig
 
 log = logging.getLogger("kafkasource.sink")
 

@@ -11,6 +11,7 @@ from kafkasource.client.network.pending import address_of
 from kafkasource.memory.budget import Wish
 from kafkasource.records.header import HEADER_BYTES
 
+SILENT_MS = 3_000  # a task that waits longer for something says, once, what it waits for
 ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 
 _SIZES = ("kafka.buffer.memory", "highWatermarkBytes", "lowWatermarkBytes")

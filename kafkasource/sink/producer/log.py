@@ -32,6 +32,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kafkasource.client.caller import few
+from kafkasource.sink.producer.config import SILENT_MS
 from kafkasource.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafkasource.sink")
 
-SILENT_MS = 3_000  # a task that waits longer for something says, once, what it waits for
 _NAMED = 20  # partitions in a line
 _PRODUCER = struct.Struct(">qhi")  # id, epoch, base sequence: in the header of record batch v2
 _PRODUCER_POS = 43
