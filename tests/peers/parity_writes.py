@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 
 PATIENCE_S = 60
 LONG_AGO_S = 3600  # a timestamp before this is one that the case has set; later ones say only "now"
-VIEW_OR_TABLE = "parity_of_writes"
 
 
 class Writes:
@@ -64,15 +63,16 @@ class Writes:
     def _sql(self, step):
         with self._watched() as seen:
             self._in_this_thread()
+            its_name = self.names["mine"].replace("-", "_")  # of a view or a table: runs at a time have their own
             stated = ", ".join(f"'{key}' '{text}'" for key, text in self._sink(step).items())
             try:
                 for statement in step.statements:
                     using = f"USING {self.format} OPTIONS ({stated})"
-                    self.spark.sql(statement.replace("$using", using).replace("$it", VIEW_OR_TABLE)).collect()
+                    self.spark.sql(statement.replace("$using", using).replace("$it", its_name)).collect()
                 seen.rows = self._written()
             finally:
-                self.spark.catalog.dropTempView(VIEW_OR_TABLE)
-                self.spark.sql(f"DROP TABLE IF EXISTS {VIEW_OR_TABLE}")
+                self.spark.catalog.dropTempView(its_name)
+                self.spark.sql(f"DROP TABLE IF EXISTS {its_name}")
 
     def _written(self):
         """All records of the case's own topics, as `Seen.rows` has them."""
