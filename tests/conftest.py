@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+import chromium
 import jvm_connector
 import pytest
 from fake_broker import close_clients
@@ -80,6 +81,15 @@ def spark_session(folder: Path, jars: list[Path] | None = None):
     if jars:
         builder = builder.config("spark.jars", ",".join(map(str, jars)))
     return builder.getOrCreate()
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    command = chromium.installed()
+    if command is None:
+        pytest.skip("no Chromium (apt-get install chromium): the page is not looked at")
+    with chromium.Chromium(command, tmp_path_factory.mktemp("chromium")) as one:
+        yield one
 
 
 @pytest.fixture(scope="session")

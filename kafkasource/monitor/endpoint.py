@@ -36,7 +36,7 @@ KIND = Kind(
 
 _PAGE_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self';"
-    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    " img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kafkasource.admin.topics import Bounds, bounds_of, existing, health, settings_of
+from kafkasource.client.network.pending import address_of
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 def brokers(cluster: Cluster) -> dict[str, object]:
     found = cluster.brokers()
     return {
+        "bootstrap": [address_of(host, port) for host, port in cluster.config.bootstrap_servers],
         "cluster_id": found.cluster_id,
         "controller": found.controller_id,
         "brokers": [

@@ -19,7 +19,7 @@ async function post(path, document) {
 /* Ask before a change: true if the user agrees. With `name` they must write it. */
 function agreed(question, action, name = null) {
   return new Promise(resolve => {
-    const dialog = make("dialog", {}), typed = input("typed", ""), yes = make("button", {class: name === null ? "main" : "danger"}, action);
+    const dialog = make("dialog", {"aria-label": action}), typed = input("typed", ""), yes = make("button", {class: name === null ? "main" : "danger"}, action);
     yes.disabled = name !== null;
     typed.addEventListener("input", () => { yes.disabled = typed.value !== name; });
     let answer = false;
@@ -39,11 +39,10 @@ async function change(said, act) {
 
 const tile = (name, text, label) => make("div", {class: "tile"}, make("b", {"data-field": name}, text), make("span", {}, label));
 const card = (...children) => make("section", {class: "card"}, ...children);
-const wide = (...children) => make("div", {class: "wide"}, ...children);
-const tableOf = (kind, head, rows) => { const made = table(head, rows); made.classList.add(kind); return made; };
+const quiet = text => make("p", {class: "soft"}, text);
 const sizeText = bytes => bytes === null ? "unknown" : size(bytes);
 const whyNoSize = reason => reason === null ? "" : make("p", {class: "soft", id: "size-unknown"}, visible("Size unknown: " + reason));
-const healthNode = text => make("span", {class: text === "ok" ? "good" : "bad"}, text);
+const healthNode = text => make("span", {class: text === "ok" ? "good health" : "bad health"}, text);
 /* Producers may give any time, and a Date ends at 8.64e15 ms. */
 const time = ms => ms === null ? "–" : ms > 8.64e15 ? `${ms} ms` : new Date(ms).toISOString().replace("T", " ").replace("Z", "");
 const field = (label, input, kind = "") => make("label", {class: kind}, label, input);
@@ -64,27 +63,35 @@ function button(text, act, kind = "") {
   return made;
 }
 
+const MOST_ROWS = 500;  // of the table of topics: a browser needs seconds for 10,000, at each key that is typed
+
 async function topicsView(parameters) {
-  const {topics, size_unknown: noSize} = await get("/api/topics"), internal = parameters.get("internal") === "yes";
-  const box = make("input", {type: "checkbox"}), find = input("find", parameters.get("find"), {type: "search", placeholder: "part of a name"});
-  const list = wide(), listed = () => {
-    const found = topics.filter(one => (box.checked || !one.internal) && one.topic.includes(find.value));
-    const rows = found.map(one => [make("span", {}, link({view: "topic", name: one.topic}, visible(one.topic)), one.internal ? make("span", {class: "tag"}, "internal") : ""),
+  const {topics, size_unknown: noSize} = await get("/api/topics"), box = make("input", {type: "checkbox"});
+  const find = input("find", parameters.get("find"), {type: "search", placeholder: "part of a name"}), list = make("div");
+  const listed = () => {
+    const part = find.value.toLowerCase(), found = topics.filter(one => (box.checked || !one.internal) && one.topic.toLowerCase().includes(part));
+    const rows = found.slice(0, MOST_ROWS).map(one => [make("span", {}, link({view: "topic", name: one.topic}, visible(one.topic)), one.internal ? make("span", {class: "tag"}, "internal") : ""),
       full(one.partitions), full(one.replication), full(one.offsets), sizeText(one.size), healthNode(one.health)]);
-    list.replaceChildren(rows.length ? tableOf("topics", ["Topic", "Partitions", "Replicas", "Offsets", "Size", "Health"], rows) : make("p", {class: "soft"}, "no such topic"));
+    list.replaceChildren(rows.length ? table("lrrrrl", ["Topic", "Partitions", "Replicas", "Offsets", "Size", "Health"], rows) : quiet(part === "" ? "there is no topic" : "no name of a topic has this part"),
+      found.length > MOST_ROWS ? quiet(`and ${full(found.length - MOST_ROWS)} more: find them by a part of their names`) : "");
   };
-  box.checked = internal;
-  box.addEventListener("change", listed); find.addEventListener("input", listed);
+  const narrowed = () => {  // the address keeps it, for Refresh and for the way back
+    listed();
+    history.replaceState(null, "", "#" + new URLSearchParams({view: "topics", ...(find.value && {find: find.value}), ...(box.checked && {internal: "yes"})}));
+    drawnAt = location.hash;
+  };
+  box.checked = parameters.get("internal") === "yes";
+  box.addEventListener("change", narrowed); find.addEventListener("input", narrowed);
   listed();
   return [card(make("div", {class: "head"}, make("h2", {}, "Topics"), make("span", {class: "soft"}, `${topics.filter(one => !one.internal).length} and ${topics.filter(one => one.internal).length} internal`)),
-    form(() => {}, field("Find", find, "grow"), make("label", {class: "check"}, box, "internal"), writes ? button("Create a topic…", () => go({view: "create"})) : ""), list, whyNoSize(noSize))];
+    form(() => {}, field("Find", find, "grow"), make("label", {class: "check"}, box, "internal topics"), writes ? button("Create a topic…", () => go({view: "create"})) : ""), list, whyNoSize(noSize))];
 }
 
 async function topicView(parameters) {
   const name = parameters.get("name"), topic = await get("/api/topic", {name});
   const bodies = {records: recordsTab, partitions: partitionsTab, settings: settingsTab, ...(writes ? {change: changeTab} : {})};
   const tab = Object.hasOwn(bodies, parameters.get("tab")) ? parameters.get("tab") : "records";
-  const tabs = make("nav", {}, ...Object.keys(bodies).map(each => {
+  const tabs = make("nav", {"aria-label": "Topic"}, ...Object.keys(bodies).map(each => {
     const made = link({view: "topic", name, tab: each}, each[0].toUpperCase() + each.slice(1));
     if (each === tab) made.setAttribute("aria-current", "page");
     return made;
@@ -98,13 +105,15 @@ async function topicView(parameters) {
 function partitionsTab(topic) {
   const rows = topic.logs.map(one => [full(one.partition), one.leader === null ? make("span", {class: "bad"}, "none") : String(one.leader), one.replicas.join(", "),
     make("span", {class: one.in_sync.length < one.replicas.length ? "bad" : ""}, one.in_sync.join(", ") || "none"), full(one.earliest), full(one.latest), full(one.offsets), sizeText(one.size)]);
-  return [card(wide(tableOf("numbers", ["Partition", "Leader", "Replicas", "In sync", "Earliest", "Latest", "Offsets", "Size"], rows)), whyNoSize(topic.size_unknown))];
+  const made = table("rrllrrrr", ["Partition", "Leader", "Replicas", "In sync", "Earliest", "Latest", "Offsets", "Size"], rows);
+  made.classList.add("numbers");
+  return [card(made, whyNoSize(topic.size_unknown))];
 }
 
 function settingsTab(topic) {
-  const rows = topic.settings.map(one => [visible(one.name), one.value === null ? make("span", {class: "null"}, "not shown") : visible(one.value), one.source]);
-  return [card(rows.length ? wide(tableOf("left", ["Setting", "Value", "From"], rows)) : make("p", {class: "soft"}, topic.settings_unknown === null ? "no settings" : visible(topic.settings_unknown)),
-    topic.topic_id === null ? "" : make("p", {class: "soft"}, "topic id " + topic.topic_id))];
+  const rows = topic.settings.map(one => [visible(one.name), one.value ? visible(one.value) : make("span", {class: "null"}, one.value === null ? "not shown" : "empty"), one.source]);
+  return [card(rows.length ? table("lll", ["Setting", "Value", "From"], rows) : quiet(topic.settings_unknown === null ? "no settings" : visible(topic.settings_unknown)),
+    topic.topic_id === null ? "" : quiet("topic id " + topic.topic_id))];
 }
 
 async function recordsTab(topic, parameters) {
@@ -119,12 +128,18 @@ async function recordsTab(topic, parameters) {
     make("datalist", {id: "places"}, ...["earliest", "15m", "2h", "1d"].map(value => make("option", {value}))),
     field("Partitions", input("partitions", kept.partitions, {placeholder: "all", class: "narrow"})),
     field("Key", input("key", kept.key, {placeholder: "any"}), "grow"), field("Key is", select("match", [["whole", "exactly this"], ["part", "with this part"]], kept.match)),
-    field("Most", select("count", [["20", "20"], ["50", "50"], ["100", "100"], ["500", "500"]], kept.count ?? "50")), field("Show as", shape), make("button", {class: "main"}, "Show"));
+    field("At most", select("count", [["20", "20"], ["50", "50"], ["100", "100"], ["500", "500"]], kept.count ?? "50")), field("Show as", shape), make("button", {class: "main"}, "Show"));
   const asked = {topic: topic.topic, ...kept};
   for (const each of ["older", "newer"]) if (parameters.has(each)) asked[each] = parameters.get(each);
   for (const each of ["view", "name", "form"]) delete asked[each];
-  const found = await get("/api/records", asked);
-  const list = make("div", {id: "records"}), draw = () => list.replaceChildren(...found.records.map(one => recordNode(topic.topic, one, shape.value)));
+  const found = await get("/api/records", asked).catch(error => { if (error.status === undefined || error.status === 401) throw error; return error; });
+  if (found instanceof Error) return [card(filters), make("p", {class: "card error", role: "alert"}, visible(found.message))];
+  const list = make("div", {id: "records"}), heads = make("div", {class: "heads"}, ...["Partition : offset", "Time, UTC", "Key", "Value"].map(text => make("span", {}, text)));
+  const draw = () => {
+    const nodes = found.records.map(one => recordNode(topic.topic, one, shape.value));
+    for (const [part, most] of [["place", 40], ["key", 36]]) list.style.setProperty("--" + part, Math.min(most, widest(nodes, "." + part)) + "ch");
+    list.replaceChildren(heads, ...nodes);
+  };
   shape.addEventListener("change", draw); draw();
   const places = cursor => Object.entries(cursor).map(([partition, offset]) => partition + ":" + offset).join(",");
   const more = [];
@@ -132,8 +147,11 @@ async function recordsTab(topic, parameters) {
   if (Object.keys(found.newer).length) more.push(button("Newer", () => go({...kept, newer: places(found.newer)})));
   const said = (found.records.length === 1 ? "1 record" : `${full(found.records.length)} records`) + ` of ${full(found.examined)} examined` +
     (found.limited ? "; the search stopped at its limit: go on with Older or Newer" : "");
-  return [card(filters), card(found.records.length ? list : make("p", {class: "soft"}, "no such records here"), make("div", {class: "pager"}, ...more, make("span", {class: "soft", id: "said"}, said)))];
+  return [card(filters), card(found.records.length ? list : quiet(kept.from || kept.key || kept.partitions ? "no such records here" : "no records"), make("div", {class: "pager"}, ...more, make("span", {class: "soft", id: "said"}, said)))];
 }
+
+/* The most columns of characters; outside ASCII one may take two. */
+const widest = (nodes, part) => Math.max(4, ...nodes.map(node => node.querySelector(part).textContent.replace(/[^ -~]/gu, "··").length));
 
 function recordNode(topic, one, form) {
   const node = make("details", {class: "record", "data-place": `${one.partition}:${one.offset}`}, make("summary", {},
@@ -146,7 +164,7 @@ function recordNode(topic, one, form) {
 function recordBody(topic, one, form) {
   const parts = [["Key", one.key], ["Value", one.value], ...one.headers.map(each => ["Header " + visible(each.key), each.value])];
   const body = make("div", {class: "body"}, ...parts.flatMap(([name, part]) => partNodes(name, part, form)));
-  if (one.header_count > one.headers.length) body.append(make("p", {class: "soft"}, `${one.header_count} headers in all`));
+  if (one.header_count > one.headers.length) body.append(quiet(`${one.header_count} headers in all`));
   const cut = parts.some(([, part]) => part !== null && isCut(part, bytesOf(part)));
   if (cut && !one.whole) body.append(button("Show it whole (at most 1 MiB of each part)", async () => {
     const {records: [whole]} = await get("/api/records", {topic, partitions: one.partition, from: one.offset, count: 1});
@@ -203,7 +221,7 @@ function createView() {
 
 function offsetsCard(group, name) {
   const said = make("p", {id: "done", role: "status"});
-  if (group.members.length) return card(make("h2", {}, "Set offsets"), make("p", {class: "soft"}, "The group has members. End them first: they would commit over it."));
+  if (group.members.length) return card(make("h2", {}, "Set offsets"), quiet("The group has members. End them first: they would commit over it."));
   const topics = [...new Set(group.partitions.map(one => one.topic))];
   return card(make("h2", {}, "Set offsets"), said, form(data => change(said, async () => {
     const topic = data.get("topic"), numbers = data.get("partitions").split(",").filter(one => one.trim() !== "").map(Number);
@@ -218,7 +236,7 @@ function offsetsCard(group, name) {
     field("To", input("to", "", {required: "", placeholder: "earliest, latest, 1500, 2h", title: "earliest, latest, an offset, a time, or how long ago"}), "grow"), make("button", {class: "main"}, "Set…")));
 }
 
-const unanswered = brokers => brokers.length ? make("p", {class: "bad"}, `brokers ${brokers.join(", ")} do not answer: what they coordinate is not shown`) : "";
+const unanswered = brokers => brokers.length ? make("p", {class: "bad"}, `${brokers.length === 1 ? "broker" : "brokers"} ${brokers.join(", ")} did not answer: what is coordinated there is not shown`) : "";
 
 async function groupsView() {
   const found = await get("/api/groups");
@@ -226,7 +244,7 @@ async function groupsView() {
     make("span", {class: one.state === "Stable" ? "good" : ""}, one.error === null ? visible(one.state ?? "–") : make("span", {class: "bad"}, visible(one.error))),
     full(one.members), visible(one.type ?? one.protocol ?? "–"), String(one.coordinator)]);
   return [card(make("div", {class: "head"}, make("h2", {}, "Groups"), make("span", {class: "soft"}, String(rows.length))),
-    rows.length ? wide(tableOf("groups", ["Group", "State", "Members", "Type", "Coordinator"], rows)) : make("p", {class: "soft"}, "no consumer has joined a group or committed offsets"),
+    rows.length ? table("llrlr", ["Group", "State", "Members", "Type", "Coordinator"], rows) : quiet("no consumer has joined a group or committed offsets"),
     unanswered(found.unreachable))];
 }
 
@@ -240,8 +258,8 @@ async function groupView(parameters) {
   return [card(make("div", {class: "head"}, make("h2", {}, visible(name))),
     make("div", {class: "tiles"}, tile("lag", full(group.lag), leaderless ? `offsets behind; ${leaderless} without a leader` : "offsets behind"), tile("state", visible(group.state ?? "–"), "state"),
       tile("members", full(group.members.length), "members"), tile("assignor", visible(group.assignor || "–"), "assignor"))),
-    card(make("h2", {}, "Partitions"), rows.length ? wide(table(["Partition", "Offset", "End of log", "Lag", "Client"], rows)) : make("p", {class: "soft"}, "no offsets committed, no partitions assigned")),
-    card(make("h2", {}, "Members"), members.length ? wide(table(["Member", "Client", "Host", "Partitions"], members)) : make("p", {class: "soft"}, "none now")), writes ? offsetsCard(group, name) : ""];
+    card(make("h2", {}, "Partitions"), rows.length ? table("lrrrl", ["Partition", "Offset", "End of log", "Lag", "Client"], rows) : quiet("no offsets committed, no partitions assigned")),
+    card(make("h2", {}, "Members"), members.length ? table("lllr", ["Member", "Client", "Host", "Partitions"], members) : quiet("none now")), writes ? offsetsCard(group, name) : ""];
 }
 
 async function transactionsView() {
@@ -249,46 +267,51 @@ async function transactionsView() {
   const rows = found.transactions.map(one => [visible(one.transactional_id), one.state, make("span", {class: one.open_for_s > 60 ? "bad" : ""}, seconds(one.open_for_s)), seconds(one.timeout_s),
     `${one.producer_id} / ${one.producer_epoch}`, visible(one.partitions.slice(0, 3).join(", ") + (one.partitions.length > 3 ? ` and ${one.partitions.length - 3} more` : ""))]);
   return [card(make("div", {class: "head"}, make("h2", {}, "Open transactions"), make("span", {class: "soft"}, found.more ? `${rows.length} of ${rows.length + found.more}` : String(rows.length))),
-    rows.length ? wide(table(["Transactional id", "State", "Open for", "Timeout", "Producer / epoch", "Partitions"], rows)) : make("p", {class: "soft"}, "none is open"),
+    rows.length ? table("llrrrl", ["Transactional id", "State", "Open for", "Timeout", "Producer / epoch", "Partitions"], rows) : quiet("none is open"),
     unanswered(found.unreachable),
-    make("p", {class: "soft"}, "Readers of committed data see no record behind an open transaction until it ends. The brokers abort it after its timeout."))];
+    quiet("Readers of committed data see no record behind an open transaction until it ends. The brokers abort it after its timeout."))];
 }
 
 let writes = false;  // may the page change anything?
 const views = () => ({topics: topicsView, topic: topicView, groups: groupsView, group: groupView, transactions: transactionsView, ...(writes ? {create: createView} : {})});
-const MENU = [["topics", "Topics"], ["groups", "Groups"], ["transactions", "Transactions"]];
+const MENU = {topic: "topics", create: "topics", group: "groups"};  // where a view's entry is not its own name
 let drawn = 0;  // the number of the newest drawing: an answer that comes late changes nothing
+let drawnAt = null;  // the fragment of the address that is shown
 
-function menu(view) {
-  document.getElementById("nav").replaceChildren(...MENU.map(([name, text]) => {
-    const made = link({view: name}, text);
-    if (view.startsWith(name.slice(0, -1))) made.setAttribute("aria-current", "page");
-    return made;
-  }));
+function showCluster(cluster, shown) {
+  const [first, ...others] = cluster.bootstrap, address = first + (others.length ? ` and ${others.length} more` : "");
+  const summary = document.getElementById("summary"), brokers = cluster.brokers.length;
+  summary.textContent = `${address} · ${brokers === 1 ? "1 broker" : brokers + " brokers"} · cluster ${visible(cluster.cluster_id ?? "without an id")}`;
+  summary.title = cluster.bootstrap.join(", ");
+  document.title = `${visible(shown)} · ${address} · kafkasource`;
 }
 
 async function refresh() {
-  const number = ++drawn, parameters = state(), wanted = parameters.get("view");
-  const problem = document.getElementById("problem"), ask = document.getElementById("ask");
+  const number = ++drawn, parameters = state(), wanted = parameters.get("view") ?? "topics", at = location.hash;
+  const problem = document.getElementById("problem"), ask = document.getElementById("ask"), view = document.getElementById("view");
+  for (const each of document.querySelectorAll("#nav a")) each.ariaCurrent = each.hash === "#view=" + (MENU[wanted] ?? wanted) ? "page" : null;
   document.body.dataset.loaded = "no";
   try {
     const cluster = await get("/api/cluster");
     writes = cluster.writes;
-    const known = views(), view = Object.hasOwn(known, wanted) ? wanted : "topics";
-    menu(view);
-    const nodes = await known[view](parameters);
+    const known = views(), nodes = await (Object.hasOwn(known, wanted) ? known[wanted] : topicsView)(parameters);
     if (number !== drawn) return;
-    document.getElementById("summary").textContent = `${cluster.brokers.length === 1 ? "1 broker" : cluster.brokers.length + " brokers"} · cluster ${visible(cluster.cluster_id ?? "without an id")}`;
-    document.getElementById("view").replaceChildren(...nodes);
+    showCluster(cluster, parameters.get("name") ?? wanted);
+    view.replaceChildren(...nodes);
+    if (drawnAt !== null && drawnAt !== at) { scrollTo(0, 0); view.focus({preventScroll: true}); }
     ask.hidden = problem.hidden = true;
   } catch (error) {
     if (number !== drawn) return;
+    if (drawnAt !== at) view.replaceChildren();
+    const old = view.childElementCount ? "; what is shown is old" : "";
     ask.hidden = error.status !== 401;
     problem.hidden = error.status === 401;
-    problem.textContent = error.status === undefined ? `no answer from pykafka ui (${error.message}); what is shown is old` : visible(error.message);
-    document.getElementById("summary").textContent = error.status === 401 ? "the server wants the token that pykafka ui printed" : "";
+    problem.textContent = (error.status === undefined ? `no answer from pykafka ui (${error.message})` : visible(error.message)) + old;
+    if (error.status === 401) document.getElementById("summary").textContent = "the server wants the token that pykafka ui printed";
   }
+  drawnAt = at;
   document.body.dataset.loaded = "yes";
 }
+document.getElementById("refresh").addEventListener("click", refresh);
 addEventListener("hashchange", refresh);
 refresh();

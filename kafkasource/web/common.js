@@ -9,7 +9,7 @@ document.getElementById("ask").addEventListener("submit", event => {
 });
 
 const make = (tag, attributes = {}, ...children) => {
-  const svg = ["svg", "path", "line", "text", "rect", "g", "circle"].includes(tag);
+  const svg = ["svg", "path", "line"].includes(tag);
   const node = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   node.append(...children.filter(child => child !== null));
@@ -24,9 +24,9 @@ const short = number => {
 const seconds = s => s === null ? "–" : s < 10 ? s.toFixed(1) + " s" : s < 120 ? s.toFixed(0) + " s"
   : s < 7200 ? (s / 60).toFixed(0) + " min" : (s / 3600).toFixed(1) + " h";
 const size = bytes => { let n = bytes, u = 0; while (n >= 1024 && u < 4) { n /= 1024; u++; } return (u && n < 10 ? n.toFixed(1) : n.toFixed(0)) + " " + ["B", "KiB", "MiB", "GiB", "TiB"][u]; };
-const clock = s => new Date(s * 1000).toLocaleTimeString("en-GB");
 
-function table(head, rows) {
-  return make("table", {}, make("thead", {}, make("tr", {}, ...head.map(name => make("th", {}, name)))),
-    make("tbody", {}, ...rows.map(row => make("tr", {}, ...row.map(cell => make("td", {}, cell))))));
+/* `columns`: l or r for each, as in LaTeX: texts stand at the left, numbers at the right. */
+function table(columns, head, rows) {
+  const row = (tag, cells) => make("tr", {}, ...cells.map((cell, n) => make(tag, {class: columns[n], ...(tag === "td" ? {"data-head": head[n]} : {scope: "col"})}, cell)));
+  return make("table", {}, make("thead", {}, row("th", head)), make("tbody", {}, ...rows.map(cells => row("td", cells))));
 }

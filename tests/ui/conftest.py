@@ -1,9 +1,12 @@
 """The page's server on a real Kafka, and a browser without a window. Other clients write what the page shows."""
 
-import chromium
+import contextlib
+
 import pytest
 from confluent_producer import ordered_producer
-from ui_process import TOKEN, serving
+from ui_process import TOKEN, Served, serving
+
+from kafkasource.ui.app import App
 
 
 @pytest.fixture(scope="session")
@@ -19,13 +22,23 @@ def served(kafka_broker, token_file):
         yield one
 
 
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory):
-    command = chromium.installed()
-    if command is None:
-        pytest.skip("no Chromium (apt-get install chromium): the page is not looked at")
-    with chromium.Chromium(command, tmp_path_factory.mktemp("chromium")) as one:
-        yield one
+@pytest.fixture
+def scripted():
+    """`scripted({"/api/topics": answer}) -> Served`: the page's server without a broker. An answer is a value, or a
+    function of what the page asks."""
+    with contextlib.ExitStack() as stack:
+
+        def serve(answers, writes=False):
+            app = App(None, None, None, host="127.0.0.1", port=0, token=TOKEN)
+            stack.callback(app.close)
+            cluster = {
+                "/api/cluster": {"bootstrap": ["kafka:9092"], "cluster_id": "c", "brokers": [], "writes": writes}
+            }
+            for path, answer in {**cluster, **answers}.items():
+                app._paths[path] = answer if callable(answer) else lambda _, answer=answer: answer
+            return Served(app.site.url)
+
+        yield serve
 
 
 @pytest.fixture
