@@ -246,7 +246,7 @@ def test_values_are_shown_as_json_text_or_hex(served, browser, kafka_topic, prod
 def test_the_form_finds_records_by_key_and_pages_back(served, browser, topic):
     browser.open(served.page(view="topic", name=topic, count=20))
     browser.type("input[name=key]", "k3")
-    browser.click(".fields button.main")
+    browser.click("#view .fields button.main")
     browser.wait("document.querySelectorAll('.record').length === 4")
     places_shown = browser.run("[...document.querySelectorAll('.record')].map(e => e.dataset.place)")
     assert places_shown == ["1:8", "0:8", "1:3", "0:3"]

@@ -155,7 +155,7 @@ def test_the_page_writes_a_record_after_a_question(writing, browser, kafka_topic
     browser.open(writing.page(view="topic", name=topic, tab="change"))
     browser.type("textarea", '{"a": 1}')
     browser.type("input[name=key]", "k")
-    browser.click("form button.main")
+    browser.click("#view form button.main")
     browser.wait("document.querySelector('dialog')?.open")
     browser.click("dialog button.main")
     browser.wait("document.getElementById('done').textContent.startsWith('written')")
