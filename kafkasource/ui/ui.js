@@ -83,7 +83,7 @@ async function topicsView(parameters) {
   box.checked = parameters.get("internal") === "yes";
   box.addEventListener("change", narrowed); find.addEventListener("input", narrowed);
   listed();
-  return [card(make("div", {class: "head"}, make("h2", {}, "Topics"), make("span", {class: "soft"}, `${topics.filter(one => !one.internal).length} and ${topics.filter(one => one.internal).length} internal`)),
+  return [card(make("div", {class: "head"}, make("h2", {}, "Topics"), make("span", {class: "soft"}, `${full(topics.filter(one => !one.internal).length)} and ${full(topics.filter(one => one.internal).length)} internal`)),
     form(() => {}, field("Find", find, "grow"), make("label", {class: "check"}, box, "internal topics"), writes ? button("Create a topic…", () => go({view: "create"})) : ""), list, whyNoSize(noSize))];
 }
 
