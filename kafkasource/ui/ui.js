@@ -137,7 +137,7 @@ async function recordsTab(topic, parameters) {
   const list = make("div", {id: "records"}), heads = make("div", {class: "heads"}, ...["Partition : offset", "Time, UTC", "Key", "Value"].map(text => make("span", {}, text)));
   const draw = () => {
     const nodes = found.records.map(one => recordNode(topic.topic, one, shape.value));
-    for (const [part, most] of [["place", 40], ["key", 36]]) list.style.setProperty("--" + part, Math.min(most, widest(nodes, "." + part)) + "ch");
+    for (const [part, most] of [["place", 40], ["time", 40], ["key", 36]]) list.style.setProperty("--" + part, Math.min(most, widest(nodes, "." + part)) + "ch");
     list.replaceChildren(heads, ...nodes);
   };
   shape.addEventListener("change", draw); draw();
