@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import json
 import string
-import threading
 import time
 from collections.abc import Mapping
 from contextlib import closing
@@ -17,7 +16,7 @@ import parity
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from parity import Seen
-from parity_writes import Writes
+from parity_writes import REGISTERING, Writes
 from pyspark.sql import functions as F
 
 import kafkasource
@@ -28,8 +27,6 @@ PATIENCE_S = 60  # for a query to end, and for what Kafka does in its own time
 # For both connectors, unless a case says otherwise: do not wait for records at the end of a log (the JVM connector's
 # offset requests queue behind that), nor a second before a failed question is asked again.
 QUICK = {"kafka.fetch.max.wait.ms": "20", "fetchOffset.retryIntervalMs": "10"}
-
-_REGISTERING = threading.Lock()
 
 
 class Kafka:
@@ -309,7 +306,7 @@ class Run(Writes):
         self._finish(query, seen, lambda: act(query))
 
     def _start(self, step, seen, **trigger):
-        with _REGISTERING:  # runs at a time must not share a registration (docs/decisions/spark.md, 59)
+        with REGISTERING:  # runs at a time must not share a registration (docs/decisions/spark.md, 59)
             if self.format == "pykafka":
                 kafkasource.register(self.spark)
             frame = self._shaped(step, **self._told(trigger))

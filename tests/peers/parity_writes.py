@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -11,7 +12,10 @@ from typing import Any
 from confluent_kafka import TopicPartition
 from pyspark.sql import SparkSession
 
+import kafkasource
+
 PATIENCE_S = 60
+REGISTERING = threading.Lock()  # of the format, which each stream does anew
 LONG_AGO_S = 3600  # a timestamp before this is one that the case has set; later ones say only "now"
 
 
@@ -47,7 +51,11 @@ class Writes:
         with self._watched() as seen:
             self._in_this_thread()
             source = {"kafka.bootstrap.servers": self.kafka.bootstrap_servers, "startingOffsets": "earliest"}
-            frame = self.spark.readStream.format("kafka").options(**source, subscribe=self.names["other"]).load()
+            with REGISTERING:
+                if self.format == "pykafka":
+                    kafkasource.register(self.spark)
+                reader = self.spark.readStream.format(self.format).options(**source, subscribe=self.names["other"])
+                frame = reader.load()
             if step.grouped:
                 frame = frame.groupBy().count().selectExpr("CAST(count AS STRING) AS value")
             else:
