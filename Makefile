@@ -8,7 +8,7 @@ PYSPARK_4.1 ?= 4.1.4
 PY := .venv/bin/python
 TEST_EXTRAS := spark,cli,dev
 # Read by pip's build of the kernel. Tests want it compiled; a user without a compiler still gets a running demo.
-KERNEL := $(wildcard kafkasource/*/kernel.p* kafkasource/*/*/kernel.p* kafkasource/records/*.h)
+KERNEL := $(wildcard kafkasource/*/kernel.p* kafkasource/*/*/kernel.p* kafkasource/kafka/records/*.h)
 SOURCES := pyproject.toml setup.py scripts/prepare.sh $(KERNEL)
 PYTEST := $(PY) -m pytest -q
 # Where it is set, each of the hundreds of Python processes that the tests start compiles all that it imports, and pytest
@@ -30,7 +30,7 @@ demo:
 
 demo-jars: .venv/.pyspark
 	@[ -n "$$KAFKA_BOOTSTRAP_SERVERS" ] || \
-		.venv/bin/python -c "from kafkasource.broker import DEFAULT_VERSION, kafka_jars; kafka_jars(DEFAULT_VERSION)"
+		.venv/bin/python -c "from kafkasource.testing.broker import DEFAULT_VERSION, kafka_jars; kafka_jars(DEFAULT_VERSION)"
 
 # A skip that tests/allowed_skips.py does not name is a failure in what CI runs.
 test extended: export KAFKASOURCE_SKIPS ?= fail
@@ -43,7 +43,7 @@ environments:
 
 # What most tests would else wait for: the two Kafkas that most brokers are, and the JVM connector.
 jars: .venv/.dev
-	@$(PY) -c "from kafkasource.broker.jvm import jars; jars.kafka_jars('4.3.1'), jars.kafka_jars('3.9.2'), jars.jvm_connector_jars()"
+	@$(PY) -c "from kafkasource.testing.broker.jvm import jars; jars.kafka_jars('4.3.1'), jars.kafka_jars('3.9.2'), jars.jvm_connector_jars()"
 
 .venv/.ready: $(SOURCES)
 	@echo "installing into .venv (pyspark $(PYSPARK))"
@@ -90,7 +90,7 @@ types: .venv/.dev
 imports: .venv/.dev
 	.venv/bin/lint-imports
 
-# The first gate, with lint. With the compiled kernel; tests/records/test_builds.py runs the records tests again with the
+# The first gate, with lint. With the compiled kernel; tests/kafka/records/test_builds.py runs the records tests again with the
 # interpreted one.
 UNIT_TESTS := -n 2 -m "not broker and not spark and not slow and not extended"
 
@@ -133,9 +133,9 @@ extended: .venv/.dev .venv/spark-classes.jsa floors docs spark-each
 	KAFKASOURCE_TIMES=1 $(PYTEST) $(SPARK_TESTS) -m "extended and spark"
 
 # The two ends of what pyproject.toml promises, each with the unit tests: the lowest versions with the oldest Python here,
-# and the newest versions with Python 3.14. tests/fuzz and tests/protocol stay out: they run no code but our own, for
+# and the newest versions with Python 3.14. tests/fuzz and tests/kafka/protocol stay out: they run no code but our own, for
 # long. pyspark[connect] is not installed (scripts/ends.sh says why); only tests with Spark use it.
-ENDS_TESTS := $(UNIT_TESTS) --ignore=tests/fuzz --ignore=tests/protocol
+ENDS_TESTS := $(UNIT_TESTS) --ignore=tests/fuzz --ignore=tests/kafka/protocol
 
 floors: .venv-lowest/.ready .venv-highest/.ready
 	KAFKASOURCE_KERNEL=require .venv-lowest/bin/python -m pytest -q $(ENDS_TESTS)
@@ -179,7 +179,7 @@ docs: .venv-docs/.ready
 
 # The kernel under AddressSanitizer and UBSan: minutes, for whoever changes it; a part of make extended.
 sanitize: .venv/.dev
-	$(PYTEST) tests/records/test_sanitized.py
+	$(PYTEST) tests/kafka/records/test_sanitized.py
 
 # Bad input for every decoder, a few minutes; a short run is part of make unit. SEED=7 INPUTS=1000 make fuzz
 fuzz: .venv/.dev
@@ -213,7 +213,7 @@ storm-bugs: .venv/.dev
 # Faults inside one process, on the tests' scripted clusters: MINUTES=1 SEED=7
 simulate: .venv/.dev
 	@mkdir -p build
-	PYTHONPATH=.:tests:tests/source:tests/sink:tests/sink/transactions:tests/group $(PY) -m campaign.simulated --minutes $${MINUTES:-1} \
+	PYTHONPATH=.:tests:tests/source:tests/sink:tests/exactly_once:tests/kafka/group $(PY) -m campaign.simulated --minutes $${MINUTES:-1} \
 		$${SEED:+--seed $$SEED} --result build/simulated.json
 	@echo "to count it: $(PY) -m campaign.counts build/simulated.json"
 

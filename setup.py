@@ -16,12 +16,12 @@ from pathlib import Path
 
 from setuptools import setup
 
-# The module, and its sources, the first of which is compiled. kafkasource.kernels hashes the same ones.
+# The module, and its sources, the first of which is compiled. kafkasource.kafka.records.kernels hashes the same ones.
 KERNELS = {
-    "kafkasource.records.kernel": ("kernel.py", "kernel.pxd", "crc32c.h"),
-    "kafkasource.typed.kernel": ("kernel.py", "kernel.pxd"),
-    "kafkasource.typed.encoding.kernel": ("kernel.py", "kernel.pxd"),
-    "kafkasource.typed.json.kernel": ("kernel.py", "kernel.pxd"),
+    "kafkasource.kafka.records.kernel": ("kernel.py", "kernel.pxd", "crc32c.h"),
+    "kafkasource.formats.decoding.kernel": ("kernel.py", "kernel.pxd"),
+    "kafkasource.formats.encoding.kernel": ("kernel.py", "kernel.pxd"),
+    "kafkasource.formats.json.kernel": ("kernel.py", "kernel.pxd"),
 }
 # Cython adds this code to each file that uses memoryviews. In its own library gcc compiles it once, not four times.
 SHARED = "kafkasource._cyutility"
@@ -29,10 +29,10 @@ SHARED = "kafkasource._cyutility"
 # JSON 1.04 times. At -O3 gcc takes twice as long as at -O1.
 LEVELS = {
     SHARED: "-O1",
-    "kafkasource.records.kernel": "-O3",
-    "kafkasource.typed.kernel": "-O3",
-    "kafkasource.typed.encoding.kernel": "-O1",
-    "kafkasource.typed.json.kernel": "-O2",
+    "kafkasource.kafka.records.kernel": "-O3",
+    "kafkasource.formats.decoding.kernel": "-O3",
+    "kafkasource.formats.encoding.kernel": "-O1",
+    "kafkasource.formats.json.kernel": "-O2",
 }
 MODES = ("auto", "require", "skip", "abi3")
 MODE = os.environ.get("KAFKASOURCE_KERNEL", "auto")
@@ -45,7 +45,7 @@ def folder_of(module):
 
 
 def fingerprint(module):
-    """What the library is built from; kafkasource.kernels computes the same of the sources beside it."""
+    """What the library is built from; kafkasource.kafka.records.kernels computes the same of the sources beside it."""
     source = b"".join((folder_of(module) / name).read_bytes() for name in KERNELS[module])
     return int.from_bytes(hashlib.sha256(source).digest()[:7], "big")
 

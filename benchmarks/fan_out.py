@@ -27,13 +27,13 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from benchmarks.null_broker import PARTITIONS, TOPIC, null_broker
 from benchmarks.processes import cpu_seconds, own_cpu_seconds
 from benchmarks.turns import in_turn
-from kafkasource.broker import Broker
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
 from kafkasource.errors import KafkaSourceError
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.reports import TaskReport
 from kafkasource.sink.writer import BatchWriter
+from kafkasource.testing.broker import Broker
 
 PER_BATCH, VALUE_BYTES = 8192, 93
 TURNS, WARM_UP = 6, 3

@@ -15,10 +15,10 @@ from benchmarks.results import NANOSECONDS, OURS, Row
 from benchmarks.session import in_session
 from benchmarks.stages import compare
 from benchmarks.turns import Run, per_record
-from kafkasource.typed.json.decode import JsonDecoder
-from kafkasource.typed.json.encode import JsonEncoder
-from kafkasource.typed.json.types_of import column_type
-from kafkasource.typed.schema_source import JSON, RegisteredSchema
+from kafkasource.formats.json.decode import JsonDecoder
+from kafkasource.formats.json.encode import JsonEncoder
+from kafkasource.formats.json.types_of import column_type
+from kafkasource.formats.schema_source import JSON, RegisteredSchema
 
 COLUMNS = "id BIGINT, name STRING, price DOUBLE, note STRING, at TIMESTAMP"
 READ_RECORDS = 25_000  # at once, as a task decodes them: more than 1 MiB

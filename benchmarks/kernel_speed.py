@@ -13,10 +13,10 @@ from benchmarks.lab import Lab
 from benchmarks.results import NANOSECONDS, Row
 from benchmarks.stages import Effort, compare
 from benchmarks.turns import Run
-from kafkasource.records.batches import decode
-from kafkasource.records.builder import BatchBuilder, RecordColumns
-from kafkasource.records.compression import CODECS
-from kafkasource.records.partitions import partition_by_key
+from kafkasource.kafka.records.batches import decode
+from kafkasource.kafka.records.builder import BatchBuilder, RecordColumns
+from kafkasource.kafka.records.compression import CODECS
+from kafkasource.kafka.records.partitions import partition_by_key
 
 TITLE = "the kernel alone, one core"
 FETCH_BYTES = 1 << 20  # what is decoded at a time: larger means fresh memory and its page faults

@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Any
 
 from benchmarks.records import Records
-from kafkasource.broker import Broker, Security, cache_dir, jvm_connector_jars, resolve_jars
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.testing.broker import Broker, Security, cache_dir, jvm_connector_jars, resolve_jars
 
 ROOT = Path(__file__).parent.parent
 SPARK_CONF = ROOT / "spark-conf" / "spark-defaults.conf"

@@ -22,7 +22,7 @@ def machine() -> dict[str, str]:
 
 
 def versions(kafka: str) -> dict[str, str]:
-    from kafkasource.records import COMPILED
+    from kafkasource.kafka.records import COMPILED
 
     found = {
         "kafkasource": _commit(),
@@ -53,7 +53,7 @@ def _commit() -> str:
 
 
 def _java() -> str:
-    from kafkasource.broker.jvm.home import find_java
+    from kafkasource.testing.broker.jvm.home import find_java
 
     done = subprocess.run([str(find_java()), "-version"], capture_output=True, text=True, timeout=30)
     return (done.stderr.splitlines() or ["unknown"])[0].strip()

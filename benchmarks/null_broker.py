@@ -16,10 +16,10 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from kafkasource.protocol.apis import API_VERSIONS, APIS, INIT_PRODUCER_ID, METADATA, PRODUCE, Api
-from kafkasource.protocol.frames import FrameReader, encode_response
-from kafkasource.protocol.primitives import Reader
-from kafkasource.protocol.schema import Body
+from kafkasource.kafka.protocol.apis import API_VERSIONS, APIS, INIT_PRODUCER_ID, METADATA, PRODUCE, Api
+from kafkasource.kafka.protocol.frames import FrameReader, encode_response
+from kafkasource.kafka.protocol.primitives import Reader
+from kafkasource.kafka.protocol.schema import Body
 
 TOPIC, PARTITIONS = "t", 8
 _SERVED = (API_VERSIONS, METADATA, INIT_PRODUCER_ID, PRODUCE)

@@ -29,8 +29,8 @@ from benchmarks.session import in_session
 from benchmarks.stages import Effort
 from benchmarks.streaming import with_rows
 from benchmarks.turns import reason
-from kafkasource.memory import PARTS, report
-from kafkasource.memory.report import LOG_FOLDER
+from kafkasource.kafka.memory import PARTS, report
+from kafkasource.kafka.memory.report import LOG_FOLDER
 
 TITLE = "tail read and catch-up read, a producer at a fixed rate, 4 partitions"
 VALUE_BYTES = 1000

@@ -21,8 +21,8 @@ from benchmarks.results import CPU_PER_GB, OURS, Row
 from benchmarks.stages import Effort, compare
 from benchmarks.turns import Run
 from benchmarks.write import Topics, writers
-from kafkasource.broker import Listener, Security
 from kafkasource.reader import Reader
+from kafkasource.testing.broker import Listener, Security
 from kafkasource.writer import Writer
 
 TITLE = "TLS 1.3, TLS_AES_256_GCM_SHA384, batch read and write"

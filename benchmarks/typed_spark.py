@@ -32,11 +32,11 @@ from benchmarks.typed_speed import (
     protobuf_records,
 )
 from kafkasource.datasource import KafkaDataSource
+from kafkasource.formats.avro.decode import AvroDecoder
+from kafkasource.formats.avro.parse import parse_schema
+from kafkasource.formats.protobuf.decode import ProtobufDecoder
+from kafkasource.formats.protobuf.schema import read_schema
 from kafkasource.source.spark.schema import spark_schema
-from kafkasource.typed.avro.decode import AvroDecoder
-from kafkasource.typed.avro.parse import parse_schema
-from kafkasource.typed.protobuf.decode import ProtobufDecoder
-from kafkasource.typed.protobuf.schema import read_schema
 from kafkasource.writer import Writer
 
 if TYPE_CHECKING:

@@ -20,14 +20,14 @@ from benchmarks.lab import Lab
 from benchmarks.results import NANOSECONDS, OURS, Row
 from benchmarks.stages import Effort, compare
 from benchmarks.turns import Run, per_record
-from kafkasource.typed.avro.decode import AvroDecoder
-from kafkasource.typed.avro.encode import AvroEncoder
-from kafkasource.typed.avro.parse import parse_schema
-from kafkasource.typed.protobuf.decode import ProtobufDecoder
-from kafkasource.typed.protobuf.encode import ProtobufEncoder
-from kafkasource.typed.protobuf.schema import read_schema
-from kafkasource.typed.rows import RegisteredRows
-from kafkasource.typed.schema_source import AVRO, PROTOBUF, RegisteredSchema
+from kafkasource.formats.avro.decode import AvroDecoder
+from kafkasource.formats.avro.encode import AvroEncoder
+from kafkasource.formats.avro.parse import parse_schema
+from kafkasource.formats.protobuf.decode import ProtobufDecoder
+from kafkasource.formats.protobuf.encode import ProtobufEncoder
+from kafkasource.formats.protobuf.schema import read_schema
+from kafkasource.formats.rows import RegisteredRows
+from kafkasource.formats.schema_source import AVRO, PROTOBUF, RegisteredSchema
 
 TITLE = "Avro, Protobuf and JSON records to columns, and back, one core"
 RECORDS = 1_000_000

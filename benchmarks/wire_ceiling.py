@@ -25,15 +25,15 @@ from pyspark.sql.datasource import (
 )
 
 from benchmarks.ready_arrow import ready_batch
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
-from kafkasource.client.parts.offsets import LATEST
-from kafkasource.memory.worker import spare_imports_from_gc
-from kafkasource.protocol.apis import FETCH, PRODUCE, Api
-from kafkasource.protocol.frames import decode_response, encode_request
-from kafkasource.protocol.schema import Body, Fields
-from kafkasource.records import header as h
-from kafkasource.records.builder import BatchBuilder, RecordColumns
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.cluster.offsets import LATEST
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.memory.worker import spare_imports_from_gc
+from kafkasource.kafka.protocol.apis import FETCH, PRODUCE, Api
+from kafkasource.kafka.protocol.frames import decode_response, encode_request
+from kafkasource.kafka.protocol.schema import Body, Fields
+from kafkasource.kafka.records import header as h
+from kafkasource.kafka.records.builder import BatchBuilder, RecordColumns
 from kafkasource.source.spark.schema import spark_schema
 from kafkasource.types import IsolationLevel, TopicPartition
 

@@ -1,7 +1,7 @@
 """How a campaign ends early: SIGTERM unwinds it as Ctrl-C does, and what it has started ends when it is gone.
 
 Spark and the follower are sessions of their own, as faults kill them, so no signal of a terminal reaches them. The
-brokers have a supervisor that does the same (`kafkasource.broker.supervisor`).
+brokers have a supervisor that does the same (`kafkasource.testing.broker.supervisor`).
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from campaign.producers import Producing
 from campaign.queries import Names
 from campaign.reading import LogReader
 from campaign.watch import Watch
-from kafkasource.client.config import ClientConfig
-from kafkasource.offset_map import OffsetMapTopic, translate
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.mirror.offset_map import OffsetMapTopic, translate
 from kafkasource.types import TopicPartition
 
 DRAIN_MS = 240_000  # promised, once nothing is harmed any more; what stands still for so long never comes

@@ -21,7 +21,7 @@ from campaign import lines, login
 from campaign.checker import Record
 from campaign.ending import end_with_starter
 from kafkasource.errors import CommitFailed, KafkaSourceError
-from kafkasource.group.member import GroupMember
+from kafkasource.kafka.group.member import GroupMember
 from kafkasource.reader import Reader
 
 SESSION_TIMEOUT_MS = 8_000

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 
 from campaign.checker import Record
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
 
 
 def after(records: Iterable[Record]) -> dict[int, int]:

@@ -21,8 +21,8 @@ from campaign.planted import ENVIRONMENT as PLANTED
 from campaign.queries import MEMBERS, Names
 from campaign.spark_app import EXECUTOR_JAVA
 from campaign.whole_files import write_whole
-from kafkasource.broker.jvm.class_archive import ClassArchive
-from kafkasource.sink.transactions import crash_points
+from kafkasource.exactly_once import crash_points
+from kafkasource.testing.broker.jvm.class_archive import ClassArchive
 
 ROOT = Path(__file__).parent.parent
 SPARK_CLASSES = ClassArchive(Path(sys.prefix) / "spark-classes.jsa")  # scripts/spark_class_archive.py

@@ -11,9 +11,9 @@ from typing import Any, Protocol, TypeVar
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from proxy_frames import FrameProxy
 
-from kafkasource.broker import Broker
-from kafkasource.broker.properties import free_ports
-from kafkasource.broker.security.settings import Security
+from kafkasource.testing.broker import Broker
+from kafkasource.testing.broker.properties import free_ports
+from kafkasource.testing.broker.security.settings import Security
 
 VERSIONS = ("3.9.2", "4.3.1")
 HEAP_MB = 320

@@ -8,7 +8,7 @@ installed on all nodes, or given by --py-files (docs/mirror.md).
 
 import sys
 
-from kafkasource.cli import main
+from kafkasource.tools.cli import main
 
 if __name__ == "__main__":
     sys.exit(main(["mirror", *sys.argv[1:]]))

@@ -7,7 +7,7 @@ import sys
 
 import pyarrow as pa
 
-from kafkasource.client import ClientConfig, Cluster
+from kafkasource.kafka import ClientConfig, Cluster
 from kafkasource.reader import Reader
 from kafkasource.writer import Writer
 

@@ -9,8 +9,8 @@ import os
 from typing import TYPE_CHECKING
 
 from kafkasource import logs
+from kafkasource.kafka.process import is_of_spark
 from kafkasource.metrics.lag import lag
-from kafkasource.process import is_of_spark
 from kafkasource.version import __version__
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafkasource.monitor.served import ServedMetrics
     from kafkasource.sink.commit_report import SinkCommit
     from kafkasource.sink.open_transactions import OpenTransaction
+    from kafkasource.tools.monitor.served import ServedMetrics
 
 __all__ = ["SinkCommit", "__version__", "lag", "open_transactions", "register", "serve_metrics"]
 
@@ -120,6 +120,6 @@ def serve_metrics(
     Close the returned object. Raises OSError if the port is taken or the folder for counters belongs to another user,
     OptionError for a certificate, a key or a token that cannot be used.
     """
-    from kafkasource.monitor.served import ServedMetrics
+    from kafkasource.tools.monitor.served import ServedMetrics
 
     return ServedMetrics(spark, port, host, cluster_name, groups, sinks, allowed_hosts, token, certificate, key)

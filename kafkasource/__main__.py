@@ -2,7 +2,7 @@
 
 import sys
 
-from kafkasource.cli import main
+from kafkasource.tools.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from kafkasource import options, shipped_files
+from kafkasource import options
 from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.kafka.security import shipped_files
 from kafkasource.tracebacks import without_tracebacks
 
 if TYPE_CHECKING:
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
+    from kafkasource.formats.reading.formats import RowFormats
     from kafkasource.sink.writer import BatchWriter, StreamWriter
     from kafkasource.source.spark.batch import BatchReader
     from kafkasource.source.spark.refused_stream import RefusedStream
     from kafkasource.source.spark.stream import StreamReader
-    from kafkasource.source.typed.formats import RowFormats
 
 
 @without_tracebacks("schema", "reader", "writer", "streamReader", "streamWriter")
@@ -93,7 +94,7 @@ class KafkaDataSource(DataSource):
         return reader(parsed, formats=formats)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        from kafkasource.offset_map import OffsetMapTopic
+        from kafkasource.mirror.offset_map import OffsetMapTopic
         from kafkasource.sink.clusters import targets
         from kafkasource.sink.writer import BatchWriter
 
@@ -104,7 +105,7 @@ class KafkaDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         # overwrite is Spark's word for output mode complete: each result is appended whole, as the JVM connector does.
-        from kafkasource.offset_map import OffsetMapTopic
+        from kafkasource.mirror.offset_map import OffsetMapTopic
         from kafkasource.sink.clusters import targets
         from kafkasource.sink.writer import StreamWriter
 

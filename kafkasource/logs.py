@@ -5,7 +5,7 @@ Without a setup Python's logging shows warnings, and nothing below: in the user'
 time, process, level and logger. A job's own `logging` setup is in the user's process; planning, tasks and commits run
 in others. With the variable each of these processes writes our lines of that level and above to its stderr, which is
 the executor's or the driver's: `spark.executorEnv.KAFKASOURCE_LOG=INFO` for executors, the environment of the driver
-for the rest. Loggers: `kafkasource.source`, `kafkasource.sink`, `kafkasource.client`, `kafkasource.options`.
+for the rest. Loggers: `kafkasource.source`, `kafkasource.sink`, `kafkasource.kafka.cluster`, `kafkasource.options`.
 """
 
 from __future__ import annotations

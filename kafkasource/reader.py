@@ -7,8 +7,8 @@
 Options are those of the format `pykafka` (`options`). Options that only a Spark query can honour are refused. Columns:
 `records.columns.ROW_SCHEMA`, with `includeHeaders` the headers too; or those that `columns` names. `valueFormat` and
 `keyFormat` make typed columns of values and keys. A batch holds rows
-of one partition in the order of their offsets. Lost records go through `source.loss`, by the rule of a streaming query:
-see `source.plan.reader_positions`.
+of one partition in the order of their offsets. Lost records go through `kafka.fetch.loss`, by the rule of a streaming
+query: see `source.plan.reader_positions`.
 
 One thread at a time. Ctrl-C may interrupt any call; the reader can be closed after it.
 """
@@ -21,12 +21,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkasource import options as option_table
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
 from kafkasource.errors import OptionError
-from kafkasource.records.arrow.columns import row_schema
-from kafkasource.source.fetch.config import FetchSettings
-from kafkasource.source.fetch.task import fetch
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.fetch.config import FetchSettings
+from kafkasource.kafka.fetch.task import fetch
+from kafkasource.kafka.records.arrow.columns import row_schema
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import EARLIEST
 from kafkasource.source.plan.positions import Position, ending_position, starting_position
@@ -37,7 +37,7 @@ from kafkasource.types import OffsetRange, TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkasource.source.typed.formats import RowFormats
+    from kafkasource.formats.reading.formats import RowFormats
 
 _OF_QUERIES = (
     "maxOffsetsPerTrigger",
@@ -135,7 +135,7 @@ class Reader:
         formats = self._row_formats()
         if formats is None:
             return fetch(self.cluster, ranges, self._settings)
-        from kafkasource.source.typed.batches import typed_batches
+        from kafkasource.formats.reading.batches import typed_batches
 
         settings = replace(self._settings, columns=formats.fetched)
         return typed_batches(fetch(self.cluster, ranges, settings), formats, lambda: self.cluster.metadata.cluster_id)
@@ -154,7 +154,7 @@ class Reader:
         if self._parsed["valueFormat"] == self._parsed["keyFormat"] == "binary":
             return None
         if self._formats is None:
-            from kafkasource.source.typed.formats import RowFormats
+            from kafkasource.formats.reading.formats import RowFormats
 
             topics = None if isinstance(self._subscription, SubscribePattern) else self._subscription.topics
             self._formats = RowFormats.of(self._parsed, topics)

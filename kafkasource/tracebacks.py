@@ -16,7 +16,7 @@ from pickle import PickleError
 from typing import Any, TypeVar
 
 from kafkasource.errors import KafkaSourceError
-from kafkasource.process import is_of_spark
+from kafkasource.kafka.process import is_of_spark
 
 T = TypeVar("T")
 

@@ -31,22 +31,22 @@ from typing import TYPE_CHECKING
 
 from kafkasource import options as option_table
 from kafkasource.errors import OptionError
+from kafkasource.kafka.producer.config import ProducerConfig
+from kafkasource.kafka.producer.delivery import Delivery, Outlet
+from kafkasource.kafka.producer.producer import Producer
 from kafkasource.sink.columns import InvalidSchema, SinkSchema, check_dead_letters
 from kafkasource.sink.dead_letters import dead_letter_topic_of, require_topic
 from kafkasource.sink.new_topic import create_missing
-from kafkasource.sink.partitioner import Partitioner
-from kafkasource.sink.producer.config import ProducerConfig
-from kafkasource.sink.producer.delivery import Delivery, Outlet
-from kafkasource.sink.producer.producer import Producer
+from kafkasource.sink.partitioner import partitioner_of
 from kafkasource.types import BAD_RECORD_COLUMN, TopicPartition, Written
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkasource.client.config import ClientConfig
-    from kafkasource.sink.typed.formats import WriteFormat
-    from kafkasource.sink.typed.resolve import WantedFormats
-    from kafkasource.typed.framing import Side
+    from kafkasource.formats.framing import Side
+    from kafkasource.formats.writing.formats import WriteFormat
+    from kafkasource.formats.writing.resolve import WantedFormats
+    from kafkasource.kafka.config import ClientConfig
 
 _COLUMNS = ("topic", "key", "value", "headers", "partition", "timestamp")
 
@@ -79,7 +79,7 @@ class Writer:
         self._create = config.client, self._topic, parsed["createTopic"]
         self._max_block_ms = config.max_block_ms
         self._trusted_ms = 0  # the first write looks whether the topics are there
-        self._partitioner = Partitioner.from_option(parsed["partitioner"], config.batch_bytes)
+        self._partitioner = partitioner_of(parsed["partitioner"], config.batch_bytes)
         self._outlet = None if self._dead_letter_topic is None else Outlet(self._dead_letter_topic, self._partitioner)
         self._producer = Producer(config)
         self._delivering: AbstractContextManager[Delivery] | None = None
@@ -134,7 +134,7 @@ class Writer:
         """May ask the schema registry, once for columns of the same types."""
         if self._wanted is None:
             return ()
-        from kafkasource.typed.encoding.input import is_text
+        from kafkasource.formats.encoding.input import is_text
 
         for side in self._wanted.text:
             if side in schema.names and not is_text(schema.field(side).type):
@@ -187,7 +187,7 @@ def _wanted_formats(parsed: option_table.Options) -> WantedFormats | None:
     """None where keys and values are written as they are."""
     if parsed["valueFormat"] == parsed["keyFormat"] == "binary":
         return None
-    from kafkasource.sink.typed.resolve import WantedFormats
+    from kafkasource.formats.writing.resolve import WantedFormats
 
     return WantedFormats.of(parsed, parsed["topic"])
 

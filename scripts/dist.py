@@ -47,19 +47,19 @@ KERNELS = sorted(path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "k
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
 # Every file of a wheel is of one of these kinds, and each kind is there. `*.pxd` and `*.h`: a compiled library carries
-# the hash of its sources, and kafkasource.kernels compares them.
+# the hash of its sources, and kafkasource.kafka.records.kernels compares them.
 EVERY_WHEEL = (
     "kafkasource/*.py",
     "pyspark_pykafka/__init__.py",
     "kafkasource/py.typed",
     *(f"{folder}/kernel.pxd" for folder in KERNELS),
-    "kafkasource/records/crc32c.h",
-    "kafkasource/monitor/page.html",
-    "kafkasource/ui/*.css",
-    "kafkasource/ui/*.html",
-    "kafkasource/ui/*.js",
-    "kafkasource/web/common.css",
-    "kafkasource/web/common.js",
+    "kafkasource/kafka/records/crc32c.h",
+    "kafkasource/tools/monitor/page.html",
+    "kafkasource/tools/ui/*.css",
+    "kafkasource/tools/ui/*.html",
+    "kafkasource/tools/ui/*.js",
+    "kafkasource/tools/web/common.css",
+    "kafkasource/tools/web/common.js",
     "kafkasource-*.dist-info/METADATA",
     "kafkasource-*.dist-info/RECORD",
     "kafkasource-*.dist-info/WHEEL",
@@ -75,11 +75,11 @@ MADE_BY_SETUPTOOLS = ("PKG-INFO", "setup.cfg", "kafkasource.egg-info/*")
 # sockets.
 SMOKE_TESTS = (
     "options/test_options.py",
-    "records/test_builder.py",
-    "records/test_decode.py",
-    "typed/test_avro_columns.py",
-    "typed/test_avro_encode.py",
-    "typed/test_columns_of_json.py",
+    "kafka/records/test_builder.py",
+    "kafka/records/test_decode.py",
+    "formats/test_avro_columns.py",
+    "formats/test_avro_encode.py",
+    "formats/test_columns_of_json.py",
     "test_writing_without_spark.py",
 )
 SMOKE_NEEDS = ("pytest>=8", "pytest-cov", "pytest-timeout", "hypothesis", "lz4", "zstandard", "fastavro")

@@ -10,7 +10,10 @@ from kafkasource import options
 from kafkasource.metrics import table as metrics
 
 ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT / "tests"), *(str(ROOT / "tests" / name) for name in ("peers", "security", "sink", "source"))]
+sys.path[:0] = [
+    str(ROOT / "tests"),
+    *(str(ROOT / "tests" / name) for name in ("peers", "kafka/security", "sink", "source")),
+]
 
 import codes_of_apis  # noqa: E402
 import parity  # noqa: E402

@@ -27,8 +27,8 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from kafkasource.broker.jvm.class_archive import ClassArchive
 from kafkasource.spark_api import DataSourceStreamArrowWriter
+from kafkasource.testing.broker.jvm.class_archive import ClassArchive
 
 FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 

@@ -1,4 +1,5 @@
-"""What several suites need. `kafka_broker` and `kafka_topic` come from `kafkasource.testing`, as they do for users."""
+"""What several suites need. `kafka_broker` and `kafka_topic` come from `kafkasource.testing.fixtures`, as they do for
+users."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ from secured_brokers import secured
 from three_brokers import heal, not_started
 
 import kafkasource
-from kafkasource.broker.jvm.class_archive import ClassArchive
-from kafkasource.sink.transactions import crash_points
+from kafkasource.exactly_once import crash_points
+from kafkasource.testing.broker.jvm.class_archive import ClassArchive
 
 give_signals_back()
 

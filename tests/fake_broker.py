@@ -8,7 +8,7 @@ given its connector, selector and clock; `serve` puts one of them on a real sock
     net = FakeNet(kafka)
     cluster = net.cluster()
 
-Requests and answers go through our own message schemas, which tests/protocol holds against Kafka's classes.
+Requests and answers go through our own message schemas, which tests/kafka/protocol holds against Kafka's classes.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from typing import Any, NamedTuple, TypeVar
 
 from fake_transactions import FakeTransactions
 
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
-from kafkasource.client.connection.old_releases import RELEASES
-from kafkasource.client.network.network_client import NetworkClient
-from kafkasource.client.transport.sockets import Address
-from kafkasource.protocol.apis import API_VERSIONS, APIS, Api
-from kafkasource.protocol.frames import encode_response
-from kafkasource.protocol.primitives import Reader
-from kafkasource.security.refusals import process_refusals
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.network.network_client import NetworkClient
+from kafkasource.kafka.network.old_releases import RELEASES
+from kafkasource.kafka.network.sockets import Address
+from kafkasource.kafka.protocol.apis import API_VERSIONS, APIS, Api
+from kafkasource.kafka.protocol.frames import encode_response
+from kafkasource.kafka.protocol.primitives import Reader
+from kafkasource.kafka.security.refusals import process_refusals
 
 LOG_START, LOG_END = 0, 100
 

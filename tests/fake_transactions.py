@@ -1,6 +1,7 @@
 """The transaction coordinators of `FakeKafka`, in both dialects.
 
-How they answer was seen on Kafka 3.9.2 and 4.3.1, where tests/client/test_transactions_on_a_broker.py looks again.
+How they answer was seen on Kafka 3.9.2 and 4.3.1, where tests/kafka/cluster/test_transaction_facts.py looks
+again.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkasource.broker import JarsNotResolved, kafka_jars
-from kafkasource.broker.jvm.home import JavaNotFound, find_java
+from kafkasource.testing.broker import JarsNotResolved, kafka_jars
+from kafkasource.testing.broker.jvm.home import JavaNotFound, find_java
 
 NEWEST = "4.3.1"
 SPARK = "spark"  # in place of a release of Kafka: the jars in pyspark, with Avro's classes among them

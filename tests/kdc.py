@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkasource.broker.properties import HOST, free_ports
+from kafkasource.testing.broker.properties import HOST, free_ports
 
 REALM = "TEST"
 # Debian's packages put them where PATH does not lead an ordinary user.

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from kafkasource.errors import UnknownSchemaId
-from kafkasource.typed.schema_source import RegisteredSchema
+from kafkasource.formats.schema_source import RegisteredSchema
 
 fastavro = pytest.importorskip("fastavro")
 

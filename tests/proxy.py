@@ -26,9 +26,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from kafkasource.client.config import ClientConfig
-from kafkasource.client.transport.connector import SocketConnector
-from kafkasource.client.transport.sockets import Address
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.network.connector import SocketConnector
+from kafkasource.kafka.network.sockets import Address
 
 CHUNK = 65536
 Harm = Callable[[bytes], tuple[bytes, bool]]  # from bytes to what is passed on of them, and whether to reset after it

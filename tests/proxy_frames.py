@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from proxy import Harm, Proxy
 
-from kafkasource.protocol.apis import Api
+from kafkasource.kafka.protocol.apis import Api
 
 CUT = "cut"  # half of the answer, then the connection is reset
 STALL = "stall"  # half of the answer, then nothing more of this connection, either way, though it stays open

@@ -5,7 +5,7 @@
 They have an authorizer. A resource that no ACL names is everybody's; a test adds ACLs for its own topics and groups.
 """
 
-from kafkasource.broker import Broker, Listener, Security
+from kafkasource.testing.broker import Broker, Listener, Security
 
 WITH_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 USERS = {"alice": "alice-secret", "bob": 'b"o\\b, =]ü'}  # whatever a password may hold

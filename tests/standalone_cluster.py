@@ -17,7 +17,7 @@ from pathlib import Path
 from java_programs import SHORT_LIVED_JVM
 from spark_processes import SparkProcess, spark_home
 
-from kafkasource.broker.properties import free_ports
+from kafkasource.testing.broker.properties import free_ports
 
 
 @dataclass

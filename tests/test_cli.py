@@ -1,4 +1,4 @@
-"""The command line's manners: exit codes, one-line errors. What it does with a broker is in tests/broker."""
+"""The command line's manners: exit codes, one-line errors. What it does with a broker is in tests/testing/broker."""
 
 import io
 import json
@@ -14,13 +14,13 @@ import pytest
 from fake_broker import FakeKafka, serve
 from fake_transactions import FakeTransaction
 
-from kafkasource import cli
-from kafkasource.broker import detached
-from kafkasource.cli import main
-from kafkasource.cli.doctor.finding import WARNING, Finding
 from kafkasource.errors import DeadlineExceeded
-from kafkasource.sink.transactions.decision import Decision
-from kafkasource.sink.transactions.names import WrittenTransaction
+from kafkasource.exactly_once.decision import Decision
+from kafkasource.exactly_once.names import WrittenTransaction
+from kafkasource.testing.broker import detached
+from kafkasource.tools import cli
+from kafkasource.tools.cli import main
+from kafkasource.tools.cli.doctor.finding import WARNING, Finding
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +63,7 @@ def test_whatever_a_command_prints_is_escaped(stream, monkeypatch, capsys):
 
 def test_what_the_terminals_encoding_does_not_have_is_escaped(monkeypatch):
     found = Finding(WARNING, "größe", "10 €", "say less")
-    monkeypatch.setattr("kafkasource.cli.doctor.machine_findings", lambda job: [found])
+    monkeypatch.setattr("kafkasource.tools.cli.doctor.machine_findings", lambda job: [found])
     out = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding="latin-1"))
     assert main(["doctor"]) == 0
@@ -91,7 +91,7 @@ def test_ctrl_c_ends_with_130(monkeypatch, capsys):
     assert capsys.readouterr().err == "pykafka: interrupted\n"
 
 
-@pytest.mark.parametrize("module", ["pyspark.sql.pandas.conversion", "pandas", "kafkasource.demo"])
+@pytest.mark.parametrize("module", ["pyspark.sql.pandas.conversion", "pandas", "kafkasource.testing.demo"])
 def test_what_pyspark_and_pandas_will_change_is_not_told_to_who_types_a_command(module, monkeypatch, capsys):
     def warns():
         warnings.warn_explicit("it will change", FutureWarning, "file.py", 1, module)

@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from kafkasource.cli import parser_of_all
-from kafkasource.demo import _CtrlC, _next
+from kafkasource.testing.demo import _CtrlC, _next
+from kafkasource.tools.cli import parser_of_all
 
 
 @pytest.fixture(autouse=True)

@@ -4,11 +4,11 @@ import contextlib
 
 import pytest
 
-from kafkasource.admin.positions import position
 from kafkasource.errors import DataLoss, OptionError
 from kafkasource.reader import Reader
 from kafkasource.source.plan.offset_reader import LogEnds
 from kafkasource.source.plan.offsets import StreamOffset
+from kafkasource.tools.admin.positions import position
 from kafkasource.types import OffsetRange, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

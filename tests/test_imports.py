@@ -23,14 +23,14 @@ PLAN = "import kafkasource.source.spark.stream, kafkasource.source.spark.batch, 
 # The constant columns of a reading task; keys hashed, some of them null, and the checksum of an exactly-once task.
 READ_AND_WRITE = """
 import pyarrow as pa
-from kafkasource.records.arrow.columns import int32_column, topic_column
-from kafkasource.sink.columns import Rows
-from kafkasource.sink.partitioner import Partitioner
-from kafkasource.sink.transactions.task.content import ContentSum
+from kafkasource.kafka.records.arrow.columns import int32_column, topic_column
+from kafkasource.kafka.producer.rows import Rows
+from kafkasource.sink.partitioner import partitioner_of
+from kafkasource.exactly_once.task.content import ContentSum
 keys = pa.concat_arrays([topic_column("k", 3).cast(pa.binary()), pa.nulls(2, pa.binary())])
 rows = Rows("t", 5, keys, keys, headers=None, partitions=None, timestamps_ms=None)
 ContentSum().add_rows("t", rows)
-partitions = Partitioner.from_option("murmur2", 1000).partitions(rows, 3, [0, 1, 2])
+partitions = partitioner_of("murmur2", 1000).partitions(rows, 3, [0, 1, 2])
 assert len(partitions) == 5
 """
 

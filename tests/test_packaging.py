@@ -126,7 +126,7 @@ def test_free_threaded_python_is_refused_in_one_line_that_says_what_to_do(kernel
 def test_free_threaded_python_takes_the_interpreted_kernel_and_hears_why():
     assert setup_py(FREE_THREADED, KAFKASOURCE_KERNEL="skip").returncode == 0
     ask = FREE_THREADED.replace(
-        ASK_SETUP, "import kafkasource.records, kafkasource.typed.encoding, kafkasource.typed.json"
+        ASK_SETUP, "import kafkasource.kafka.records, kafkasource.formats.encoding, kafkasource.formats.json"
     )
     run = setup_py(ask, KAFKASOURCE_KERNEL_INTERPRETED="1", PYTHONWARNINGS="default")
     assert run.stderr.count("RuntimeWarning") == 1, run.stderr

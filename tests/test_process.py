@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from kafkasource.process import PerProcess
+from kafkasource.kafka.process import PerProcess
 
 
 def in_child(check):
@@ -102,7 +102,7 @@ def test_after_a_reset_the_next_call_makes_a_new_value():
 
 
 def test_state_of_objects_that_are_gone_is_not_kept():
-    from kafkasource import process
+    from kafkasource.kafka import process
 
     before = len(process._all)
     for _ in range(10):

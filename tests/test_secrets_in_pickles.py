@@ -7,8 +7,8 @@ import pprint
 import pytest
 
 from kafkasource import options, spark_api
-from kafkasource.client.config import ClientConfig
 from kafkasource.datasource import KafkaDataSource
+from kafkasource.kafka.config import ClientConfig
 from kafkasource.sink.clusters import targets
 from kafkasource.source.spark.schema import spark_schema
 

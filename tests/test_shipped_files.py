@@ -4,8 +4,8 @@ import pickle
 
 import pytest
 
-from kafkasource import shipped_files
-from kafkasource.shipped_files import find_file
+from kafkasource.kafka.security import shipped_files
+from kafkasource.kafka.security.shipped_files import find_file
 
 
 def test_a_process_that_plans_a_stream_finds_what_the_process_that_made_its_source_finds(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import kafkasource
 PACKAGE = Path(kafkasource.__file__).parent
 OTHERS = [path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "spark_api.py"]
 # The doctor reports on a pyspark that may not even import.
-ASKS_THE_INSTALLED_VERSION = PACKAGE / "cli" / "doctor" / "machine.py"
+ASKS_THE_INSTALLED_VERSION = PACKAGE / "tools" / "cli" / "doctor" / "machine.py"
 
 
 def test_no_other_module_imports_a_class_that_a_release_of_spark_lacks():

@@ -11,8 +11,8 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.util import handle_worker_exception
 
 from kafkasource.errors import OptionError, ProtocolError
-from kafkasource.records.compression import ZSTD, Arena, RecordBatchTooLarge, compress, decompress_section
-from kafkasource.sink.partitioner import PartitionerFailed
+from kafkasource.kafka.producer.partitioner import PartitionerFailed
+from kafkasource.kafka.records.compression import ZSTD, Arena, RecordBatchTooLarge, compress, decompress_section
 from kafkasource.sink.writer import BatchWriter, StreamWriter
 from kafkasource.source.spark.input_partition import PartitionReader
 from kafkasource.tracebacks import without_tracebacks
@@ -57,7 +57,7 @@ def test_so_is_a_batch_that_is_too_large_and_its_text_names_the_option(told):
     with pytest.raises(RecordBatchTooLarge) as raised:
         decompress_section(Arena(), ZSTD, section, 1024, "t-0 at offset 7")
     (line,) = told(raised.value, "pyspark.daemon", "read").splitlines()
-    assert line.startswith("kafkasource.records.compression.RecordBatchTooLarge: t-0 at offset 7: ")
+    assert line.startswith("kafkasource.kafka.records.compression.RecordBatchTooLarge: t-0 at offset 7: ")
     assert "raise 'kafka.max.decompressed.batch.bytes'" in line
 
 

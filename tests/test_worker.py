@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafkasource.memory import worker
+from kafkasource.kafka.memory import worker
 
 
 @pytest.fixture

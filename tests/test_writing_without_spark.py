@@ -8,10 +8,11 @@ from fake_broker import Error, FakeKafka, serve
 from fake_registry import a_registry
 
 from kafkasource.errors import BadRecord, BrokerError, OptionError, SchemaError
-from kafkasource.protocol.apis import CREATE_TOPICS, PRODUCE
-from kafkasource.records.arrow.columns import HEADERS_TYPE
-from kafkasource.records.batches import decode
-from kafkasource.sink.columns import InvalidRow, InvalidSchema
+from kafkasource.kafka.producer.rows import InvalidRow
+from kafkasource.kafka.protocol.apis import CREATE_TOPICS, PRODUCE
+from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
+from kafkasource.kafka.records.batches import decode
+from kafkasource.sink.columns import InvalidSchema
 from kafkasource.types import TopicPartition
 from kafkasource.writer import Writer
 

@@ -6,9 +6,9 @@ All files that use them run in one process (run_rules.py).
 
 import time
 
-from kafkasource.broker import Broker
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.testing.broker import Broker
 
 RACKS = ["a", "b", "c"]  # of the nodes 1, 2, 3
 PROPERTIES = {

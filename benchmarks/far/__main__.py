@@ -25,8 +25,8 @@ from benchmarks.far.line import NEAR, Case, FarLine
 from benchmarks.lab import prepare_environment, start_spark
 from benchmarks.turns import reason
 from campaign.ending import on_sigterm_unwind
-from kafkasource.broker import Broker
-from kafkasource.broker.properties import free_ports
+from kafkasource.testing.broker import Broker
+from kafkasource.testing.broker.properties import free_ports
 
 CASES = tuple(
     Case(round_trip_ms, mbit_per_s, loss)

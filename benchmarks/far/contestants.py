@@ -11,6 +11,7 @@ from typing import Any
 import confluent_kafka
 
 from benchmarks.lab import load, save, to_noop
+from kafkasource import register
 from kafkasource.mirror import job, toml_file
 
 PARTITIONS = 4
@@ -113,6 +114,7 @@ class Contestants:
         text = MIRROR.format(
             folder=self._folder / name, far=self._servers, near=self._near, topic=json.dumps(topic)[1:-1], name=name
         )
+        register(self._spark)
         mirror = job.start(toml_file.parse(text, "far"), self._spark, once=True)
         try:
             mirror.wait()

@@ -1,6 +1,6 @@
 """Reading by one task over long lines, simulated: the real fetcher and client on brokers and a network in this process.
 
-    PYTHONPATH=.:tests:tests/source:tests/client python -m benchmarks.far.simulated
+    PYTHONPATH=.:tests:tests/source:tests/kafka/cluster python -m benchmarks.far.simulated
 
 Nothing waits, as the network has a time of its own, so every line takes a second, and no other load of the machine
 counts. The task needs no time for its records either: what is missing is what the client leaves of the line.
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from fetch_rig import fetch_settings
 from thin_line import BigLog, ThinNet
 
-from kafkasource.source.fetch.task import fetch
+from kafkasource.kafka.fetch.task import fetch
 from kafkasource.types import OffsetRange, TopicPartition
 
 ROUND_TRIPS_S = (0.08, 0.15)

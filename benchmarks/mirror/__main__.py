@@ -17,7 +17,7 @@ from benchmarks.machine import machine, versions
 from benchmarks.mirror import contest, proof, table
 from benchmarks.mirror.lab import TARGETS, MirrorLab
 from benchmarks.mirror.table import MirrorRun
-from kafkasource.broker import DEFAULT_VERSION
+from kafkasource.testing.broker import DEFAULT_VERSION
 
 RESULTS = Path(__file__).parent.parent / "results"
 STAGES = ("compare", "proof")

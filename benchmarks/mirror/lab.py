@@ -18,13 +18,13 @@ from types import TracebackType
 import pyarrow as pa
 
 from benchmarks.lab import prepare_environment
-from kafkasource.broker import DEFAULT_VERSION, Broker
-from kafkasource.broker.jvm.home import find_java
-from kafkasource.broker.jvm.jars import cache_dir, kafka_jars, resolve_jars
-from kafkasource.broker.properties import free_ports
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
-from kafkasource.client.parts.offsets import EARLIEST, LATEST
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.cluster.offsets import EARLIEST, LATEST
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.testing.broker import DEFAULT_VERSION, Broker
+from kafkasource.testing.broker.jvm.home import find_java
+from kafkasource.testing.broker.jvm.jars import cache_dir, kafka_jars, resolve_jars
+from kafkasource.testing.broker.properties import free_ports
 from kafkasource.types import TopicPartition
 from kafkasource.writer import Writer
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.mirror.lab import PARTITIONS, SOURCE
-from kafkasource.broker import DEFAULT_VERSION
-from kafkasource.broker.jvm.home import find_java
-from kafkasource.broker.jvm.jars import LOGGING, Coordinate, cache_dir, resolve_jars
+from kafkasource.testing.broker import DEFAULT_VERSION
+from kafkasource.testing.broker.jvm.home import find_java
+from kafkasource.testing.broker.jvm.jars import LOGGING, Coordinate, cache_dir, resolve_jars
 
 MAIN_CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"
 ARTIFACT = Coordinate.parse(f"org.apache.kafka:connect-mirror:{DEFAULT_VERSION}")

@@ -25,7 +25,7 @@ from benchmarks.processes import tree
 from benchmarks.soak.sampler import App
 from benchmarks.soak.slopes import CONTROL_APP
 from benchmarks.soak.traffic import Follower, Traffic
-from kafkasource.broker import Broker
+from kafkasource.testing.broker import Broker
 
 SOURCE, ONCE, CONTROL, MIRRORED = "orders", "orders-once", "orders-control", "east.orders"
 PARTITIONS = 4

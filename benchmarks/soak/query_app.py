@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.lab import prepare_environment, spark_conf, start_with_ours
 from campaign.ending import end_with_starter
-from kafkasource.broker.jvm.jars import jvm_connector_jars
+from kafkasource.testing.broker.jvm.jars import jvm_connector_jars
 
 OF_THE_SINK = {"pykafka": {"deliveryGuarantee": "exactly_once"}, "kafka": {}}
 

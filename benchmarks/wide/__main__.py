@@ -19,7 +19,7 @@ from benchmarks.wide import planning, query
 from benchmarks.wide.planning import Figures
 from benchmarks.wide.topics import PATTERN, Topics
 from campaign.ending import on_sigterm_unwind
-from kafkasource.broker import Broker
+from kafkasource.testing.broker import Broker
 
 ADDED, ADD_EVERY_S, ADDED_PARTITIONS = 20, 3.0, 5  # 20 a minute
 CAUGHT_UP_S = 120.0

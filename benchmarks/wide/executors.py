@@ -24,11 +24,11 @@ from benchmarks.lab import prepare_environment, spark_conf, start_with_ours
 from benchmarks.soak.traffic import Traffic
 from benchmarks.streaming import with_rows
 from campaign.ending import on_sigterm_unwind
-from kafkasource.broker import Broker
-from kafkasource.broker.properties import free_ports
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
-from kafkasource.protocol.apis import APIS
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.protocol.apis import APIS
+from kafkasource.testing.broker import Broker
+from kafkasource.testing.broker.properties import free_ports
 
 WARM_UP, BATCHES = 4, 12
 TRIGGER_S = 3

@@ -7,7 +7,7 @@ import time
 from campaign.faults import Fault
 from campaign.harms.lane import Doing, NotPossible
 from campaign.rig import Rig
-from kafkasource.protocol import apis
+from kafkasource.kafka.protocol import apis
 
 THIN_BYTES_PER_S = 100_000.0
 DELAY_S = 0.15

@@ -41,8 +41,8 @@ def _now() -> bool:
 
 def _no_recovery() -> None:
     """After a crash the task transactions of a decided batch are not committed."""
-    from kafkasource.sink.transactions.driver import ExactlyOnce
-    from kafkasource.sink.transactions.task.transactions import Recovered, TaskTransactions
+    from kafkasource.exactly_once.driver.driver import ExactlyOnce
+    from kafkasource.exactly_once.task.transactions import Recovered, TaskTransactions
 
     TaskTransactions.recover = lambda *_, **__: Recovered()  # type: ignore[method-assign]
     ExactlyOnce.abort = lambda *_, **__: None  # type: ignore[method-assign]
@@ -50,8 +50,8 @@ def _no_recovery() -> None:
 
 def _forgotten_decision() -> None:
     """After a crash a batch that was decided is written again."""
-    from kafkasource.sink.transactions.states import Order
-    from kafkasource.sink.transactions.task import plan as task_plan
+    from kafkasource.exactly_once.states import Order
+    from kafkasource.exactly_once.task import plan as task_plan
 
     right = task_plan._order
 
@@ -63,7 +63,7 @@ def _forgotten_decision() -> None:
 
 
 def _reads_uncommitted() -> None:
-    from kafkasource.source.fetch.config import FetchSettings
+    from kafkasource.kafka.fetch.config import FetchSettings
     from kafkasource.types import IsolationLevel
 
     right = FetchSettings.from_options
@@ -120,7 +120,7 @@ def _wrong_partition() -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from kafkasource.sink.partitioner import Partitioner
+    from kafkasource.kafka.producer.partitioner import Partitioner
 
     right = Partitioner.partitions
 
@@ -159,7 +159,7 @@ def _torn_batches() -> None:
 
 def _map_off_by(places: int) -> Callable[[], None]:
     def plant() -> None:
-        from kafkasource import offset_map
+        from kafkasource.mirror import offset_map
 
         right = offset_map.encoded
 
@@ -180,7 +180,7 @@ def _map_off_by(places: int) -> Callable[[], None]:
 
 
 def _commits_too_far() -> None:
-    from kafkasource.source.group.committer import Ledger
+    from kafkasource.source.commits.committer import Ledger
 
     right = Ledger.offer
 
@@ -192,8 +192,8 @@ def _commits_too_far() -> None:
 
 def _stands_still() -> None:
     """A batch that comes after a crash of a decided one never begins. (An abort would end the decided one first.)"""
-    from kafkasource.sink.transactions.driver import ExactlyOnce
-    from kafkasource.sink.transactions.task.transactions import TaskTransactions
+    from kafkasource.exactly_once.driver.driver import ExactlyOnce
+    from kafkasource.exactly_once.task.transactions import TaskTransactions
 
     ExactlyOnce.abort = lambda *_, **__: None  # type: ignore[method-assign]
     right = TaskTransactions.recover
@@ -208,18 +208,18 @@ def _stands_still() -> None:
 
 
 BUGS: dict[str, Bug] = {
-    "no recovery": Bug("lost", "sink.transactions.driver", _no_recovery, AFTER_DECISIONS),
-    "forgotten decision": Bug("doubled", "sink.transactions.task.plan", _forgotten_decision, AFTER_DECISIONS),
-    "reads uncommitted": Bug("aborted", "source.fetch.config", _reads_uncommitted),
+    "no recovery": Bug("lost", "exactly_once.driver.driver", _no_recovery, AFTER_DECISIONS),
+    "forgotten decision": Bug("doubled", "exactly_once.task.plan", _forgotten_decision, AFTER_DECISIONS),
+    "reads uncommitted": Bug("aborted", "kafka.fetch.config", _reads_uncommitted),
     "garbled value": Bug("unwritten", "sink.task", _garbled_value),
     "reversed rows": Bug("reordered", "sink.task", _reversed_rows),
-    "wrong partition": Bug("misplaced", "sink.partitioner", _wrong_partition),
+    "wrong partition": Bug("misplaced", "kafka.producer.partitioner", _wrong_partition),
     "lost headers": Bug("altered", "sink.task", _lost_headers),
     "torn batches": Bug("torn", "sink.writer", _torn_batches, KILLS),
-    "map too far": Bug("map skips", "offset_map", _map_off_by(1)),
-    "map too near": Bug("map repeats", "offset_map", _map_off_by(-1)),
-    "commits too far": Bug("group ahead", "source.group.committer", _commits_too_far),
-    "stands still": Bug("stalled", "sink.transactions.driver", _stands_still, AFTER_DECISIONS),
+    "map too far": Bug("map skips", "mirror.offset_map", _map_off_by(1)),
+    "map too near": Bug("map repeats", "mirror.offset_map", _map_off_by(-1)),
+    "commits too far": Bug("group ahead", "source.commits.committer", _commits_too_far),
+    "stands still": Bug("stalled", "exactly_once.driver.driver", _stands_still, AFTER_DECISIONS),
 }
 
 # Each shares a campaign, because none hides what another does.

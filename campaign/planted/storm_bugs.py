@@ -22,9 +22,9 @@ class StormBug:
 def _lost_answer_is_success() -> None:
     """A batch whose answer did not come counts as stored."""
     from kafkasource.errors import TransportError
-    from kafkasource.sink.producer.request import Outcome
+    from kafkasource.kafka.producer.request import Outcome
 
-    sender: Any = import_module("kafkasource.sink.producer.sender")
+    sender: Any = import_module("kafkasource.kafka.producer.sender")
 
     right = sender.outcome_of
 
@@ -37,9 +37,9 @@ def _lost_answer_is_success() -> None:
 def _another_id_each_time() -> None:
     """A batch whose answer did not come goes again under a new producer id, as after UNKNOWN_PRODUCER_ID."""
     from kafkasource.errors import TransportError
-    from kafkasource.sink.producer.request import Outcome
+    from kafkasource.kafka.producer.request import Outcome
 
-    sender: Any = import_module("kafkasource.sink.producer.sender")
+    sender: Any = import_module("kafkasource.kafka.producer.sender")
 
     right = sender.outcome_of
 
@@ -52,7 +52,7 @@ def _another_id_each_time() -> None:
 
 def _forgets_its_id() -> None:
     """No producer id, by which the broker would know a batch that comes again."""
-    from kafkasource.sink.producer.config import ProducerConfig
+    from kafkasource.kafka.producer.config import ProducerConfig
 
     right = ProducerConfig.from_options
 
@@ -64,7 +64,7 @@ def _forgets_its_id() -> None:
 
 def _retries_at_the_end() -> None:
     """A batch that is sent again goes behind those that wait, and no producer id tells the broker."""
-    from kafkasource.sink.producer.batch import PartitionBatches, ProducerBatch
+    from kafkasource.kafka.producer.batch import PartitionBatches, ProducerBatch
 
     def planted(self: PartitionBatches, batch: ProducerBatch) -> None:
         self.in_flight.remove(batch)
@@ -78,7 +78,7 @@ def _retries_at_the_end() -> None:
 
 def _forgets_aborts() -> None:
     """An abort commits."""
-    from kafkasource.client.parts.transactions import Transactions
+    from kafkasource.kafka.cluster.transactions import Transactions
 
     right: Any = Transactions.end
 
@@ -95,10 +95,10 @@ def _takes_a_name_for_a_topic() -> None:
 
 
 BUGS: dict[str, StormBug] = {
-    "a lost answer is success": StormBug("lost", "sink.producer.sender", _lost_answer_is_success),
-    "forgets its id": StormBug("doubled", "sink.producer.config", _forgets_its_id),
-    "another id each time": StormBug("doubled", "sink.producer.sender", _another_id_each_time),
-    "retries at the end": StormBug("reordered", "sink.producer.batch", _retries_at_the_end),
+    "a lost answer is success": StormBug("lost", "kafka.producer.sender", _lost_answer_is_success),
+    "forgets its id": StormBug("doubled", "kafka.producer.config", _forgets_its_id),
+    "another id each time": StormBug("doubled", "kafka.producer.sender", _another_id_each_time),
+    "retries at the end": StormBug("reordered", "kafka.producer.batch", _retries_at_the_end),
     "takes a name for a topic": StormBug("lost", "source.plan.planner", _takes_a_name_for_a_topic),
-    "forgets aborts": StormBug("aborted", "client.parts.transactions", _forgets_aborts),
+    "forgets aborts": StormBug("aborted", "kafka.cluster.transactions", _forgets_aborts),
 }

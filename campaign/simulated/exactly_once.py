@@ -1,6 +1,6 @@
 """A query that writes exactly once, on the tests' cluster of one: any of its calls may be lost, and its process killed.
 
-The query, its driver and its tasks are those of tests/sink/transactions/test_exactly_once.py: the sink's own code but
+The query, its driver and its tasks are those of tests/exactly_once/test_exactly_once.py: the sink's own code but
 for the bytes on the wire. What a reader at read_committed sees goes to the campaign's checker.
 """
 
@@ -18,7 +18,7 @@ from campaign.checker import Copy, History, Outcome, Record, Wait, Written, chec
 from campaign.simulated.worlds import LOST_ANSWER, LOST_REQUEST, NO_ANSWER, NO_REQUEST, TIME_UP
 from campaign.simulated.worlds import Outcome as WorldOutcome
 from kafkasource.errors import DeadlineExceeded
-from kafkasource.sink.transactions.errors import LostTransactions, NotDecided
+from kafkasource.exactly_once.errors import LostTransactions, NotDecided
 
 BATCHES = 12
 ONE_CALL_IN = (5, 12, 40)  # is harmed, by world

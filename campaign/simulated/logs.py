@@ -24,8 +24,8 @@ from fake_cluster import FakeCluster
 
 from campaign.simulated.worlds import CUT, MADE_AGAIN, OLD_NEWS, WRONG_END, Outcome
 from kafkasource import options
-from kafkasource.client.parts.offsets import EpochEnd
 from kafkasource.errors import DataLoss, KafkaSourceError, UnknownTopicOrPartition
+from kafkasource.kafka.cluster.offsets import EpochEnd
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import EARLIEST
 from kafkasource.source.plan.positions import AtOffsets

@@ -1,6 +1,6 @@
 """A member of a group to which anything happens in any order: what it tells its user stays true.
 
-The member, its user and the steps are those of tests/group/test_membership_runs.py.
+The member, its user and the steps are those of tests/kafka/group/test_membership_runs.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from test_membership import BACKOFF, HEARTBEAT, REBALANCE, SESSION, Driven
 from test_membership_runs import PARTITIONS, User, check_what_holds, step
 
 from campaign.simulated.worlds import COMMIT_REFUSED, LATE, REFUSED, Outcome
-from kafkasource.group.states import State
+from kafkasource.kafka.group.states import State
 
 STEPS = 200
 ASSIGNORS = (("range",), ("cooperative-sticky",), ("range", "cooperative-sticky"))

@@ -10,7 +10,7 @@ from campaign.fault_log import FaultLog
 from campaign.faults import NODES, Fault
 from campaign.storm.connections import Met, StormProxy
 from campaign.storm.waiting import WaitingFault, WaitingFaults
-from kafkasource.protocol.apis import APIS
+from kafkasource.kafka.protocol.apis import APIS
 
 MOST_WAITS_MS = 5_000  # for a request to meet; a rarer one does not come
 CLIENT_ID = "campaign"

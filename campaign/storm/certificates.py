@@ -14,7 +14,7 @@ from pathlib import Path
 
 from campaign.faults import Fault
 from campaign.whole_files import write_whole
-from kafkasource.broker.security.certificates import Authority
+from kafkasource.testing.broker.security.certificates import Authority
 
 
 class Certificates:

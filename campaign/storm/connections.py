@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 from campaign.faults import Fault
 from campaign.storm.waiting import Asked, WaitingFault, WaitingFaults
-from kafkasource.broker.properties import HOST, free_ports
-from kafkasource.protocol.apis import SASL_HANDSHAKE
+from kafkasource.kafka.protocol.apis import SASL_HANDSHAKE
+from kafkasource.testing.broker.properties import HOST, free_ports
 
 THIN_BYTES_PER_S = 20_000.0
 THIN_PIECE_BYTES = 2_000

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from campaign.faults import BY_NAME as OF_CAMPAIGN
 from campaign.faults import Fault, Kind, schedule
-from kafkasource.protocol import apis
-from kafkasource.protocol.apis import Api
+from kafkasource.kafka.protocol import apis
+from kafkasource.kafka.protocol.apis import Api
 
 LANE = "connections"
 ANY = "any"

@@ -20,7 +20,7 @@ from campaign.storm.checkpoint import Checkpoint
 from campaign.storm.query_app import DISCARDED
 from campaign.storm.readers_app import REMADE
 from campaign.whole_files import write_whole
-from kafkasource.sink.transactions import crash_points
+from kafkasource.exactly_once import crash_points
 
 WRITERS, READERS = "writers", "readers"
 QUERIES = (*SINKS, *POLICIES)

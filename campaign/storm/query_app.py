@@ -30,12 +30,12 @@ from campaign.storm.checkpoint import Checkpoint
 from campaign.storm.lives import SERVERS, connection
 from campaign.storm.micro_batches import MicroBatches
 from kafkasource import options as option_table
-from kafkasource.offset_map import OffsetMapTopic
+from kafkasource.exactly_once.errors import CheckpointBehind
+from kafkasource.mirror.offset_map import OffsetMapTopic
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.commit_report import SinkCommit
 from kafkasource.sink.reports import TaskReport
-from kafkasource.sink.transactions.errors import CheckpointBehind
 from kafkasource.sink.writer import StreamWriter
 from kafkasource.source.spark.input_partition import KafkaInputPartition, PartitionReader
 from kafkasource.source.spark.stream import StreamReader

@@ -49,7 +49,7 @@ from campaign.storm.remade import Remaking, read_of
 from campaign.storm.writers_app import PARTITIONS, PASSING_PARTITIONS, WRITTEN, WRITTEN_PASSING
 from campaign.watch import Watch
 from campaign.whole_files import write_whole
-from kafkasource.broker.security.settings import Listener, Security
+from kafkasource.testing.broker.security.settings import Listener, Security
 
 ROUND_MINUTES = 10.0
 PER_SECOND = 50.0  # faults of connections that are drawn; more of them than take effect

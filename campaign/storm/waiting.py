@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from campaign.faults import Fault
 from campaign.storm.faults import ANY, BY_API_NAME, OF_LOGINS
-from kafkasource.protocol.apis import API_VERSIONS
+from kafkasource.kafka.protocol.apis import API_VERSIONS
 
 _FIRST = {api.key for api in (API_VERSIONS, *OF_LOGINS)}  # of each connection: most faults would meet these
 

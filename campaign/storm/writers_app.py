@@ -20,14 +20,14 @@ from campaign.queries import Names
 from campaign.storm.content import Content, Row, Telling, table
 from campaign.storm.lives import Life, connection, live
 from kafkasource import options as option_table
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.parts.transactions import TransactionVersion
 from kafkasource.errors import KafkaSourceError
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.cluster.transactions import TransactionVersion
+from kafkasource.kafka.producer.config import ProducerConfig
+from kafkasource.kafka.producer.producer import Producer
+from kafkasource.kafka.producer.producer_id import TaskTransaction
 from kafkasource.sink.columns import SinkSchema
-from kafkasource.sink.partitioner import Partitioner
-from kafkasource.sink.producer.config import ProducerConfig
-from kafkasource.sink.producer.producer import Producer
-from kafkasource.sink.producer.producer_id import TaskTransaction
+from kafkasource.sink.partitioner import partitioner_of
 from kafkasource.writer import Writer
 
 IDEMPOTENT, TRANSACTIONAL = 9, 12  # threads
@@ -135,7 +135,7 @@ def _written(
 ) -> TaskTransaction:
     """A transaction whose rows are acknowledged."""
     transaction = TaskTransaction.open(cluster.transactions, transactional_id, TIMEOUT_MS, version)
-    chosen = Partitioner.from_option(partitioner, producer.config.batch_bytes)
+    chosen = partitioner_of(partitioner, producer.config.batch_bytes)
     with producer.delivery(transaction) as delivery:
         for part in SinkSchema(topic, POSITIONS, None).rows(table(rows)):
             producer.append(part, chosen, delivery)

@@ -8,22 +8,21 @@ It imports nothing heavy, because every task imports it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 
+from kafkasource.kafka import counters
+from kafkasource.kafka.counters import Owner, Polled
 from kafkasource.metrics import folder
-from kafkasource.metrics.kept import keeps
-from kafkasource.metrics.registry import Owner, Polled, Registry, poll_always, registry
+from kafkasource.metrics.registry import Registry, registry
 from kafkasource.metrics.snapshot import Snapshot
 
 __all__ = [
-    "Polled",
     "Registry",
     "Snapshot",
     "count",
-    "keeps",
     "observe",
     "poll",
-    "poll_always",
     "publish",
     "registry",
     "report",
@@ -71,3 +70,6 @@ def report(is_wanted: bool) -> Snapshot | None:
 def take(snapshots: Iterable[Snapshot | None]) -> None:
     """Keep, on the driver, the snapshots that tasks' reports carried."""
     folder.take(snapshots)
+
+
+counters.install(sys.modules[__name__])  # a module is a receiver, too

@@ -33,8 +33,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from kafkasource.kafka.process import PerProcess
 from kafkasource.metrics.snapshot import Snapshot, added
-from kafkasource.process import PerProcess
 
 log = logging.getLogger("kafkasource.metrics")
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkasource.metrics.log_ends import UNREADABLE, log_ends_in, parsed
-from kafkasource.spelling import lag_in_words
+from kafkasource.options.spelling import lag_in_words
 from kafkasource.types import TopicPartition
 
 if TYPE_CHECKING:

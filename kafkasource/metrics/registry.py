@@ -10,29 +10,28 @@ from __future__ import annotations
 import bisect
 import logging
 import os
+import sys
 import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
+from kafkasource.kafka import counters
+from kafkasource.kafka.counters import Owner, Polled
+from kafkasource.kafka.process import PerProcess
 from kafkasource.metrics import folder
 from kafkasource.metrics.background import Background, OwnThread
 from kafkasource.metrics.snapshot import Histogram, Key, Snapshot
 from kafkasource.metrics.table import METRICS
-from kafkasource.process import PerProcess
 
 log = logging.getLogger("kafkasource.metrics")
 
 PUBLISH_EVERY_S = 1.0
 PUBLISH_WAIT_S = 5.0
 """How long the end of a task waits for a disk that is slow."""
-
-Polled = Iterable[tuple[str, tuple[str, ...], float]]
-"""Gauges: name, values of the labels, value."""
-Owner = TypeVar("Owner")
 
 
 class Registry:
@@ -101,7 +100,7 @@ class Registry:
         with self._lock:
             polled: list[Callable[[], Polled]] = [partial(ask, owner) for owner, ask in self._polled.items()]
         gauges: dict[Key, float] = {}
-        for function in [*polled, *_always_polled]:  # without the lock: they take locks of their own
+        for function in [*polled, *counters.always_polled, _kept]:  # without the lock: they take locks of their own
             try:
                 for name, labels, value in function():
                     gauges[name, labels] = gauges.get((name, labels), 0.0) + value
@@ -157,15 +156,11 @@ def _push_where_wanted() -> None:
             log.warning("metrics cannot be pushed (KAFKASOURCE_OTEL=1)", exc_info=True)
 
 
-_always_polled: set[Callable[[], Polled]] = set()
-
-
-def poll_always(function: Callable[[], Polled]) -> None:
-    """Ask `function()` for gauges in every snapshot from now on, in this process and in its forks.
-
-    For gauges of the process itself, which no object owns. A second call with the same function changes nothing.
-    """
-    _always_polled.add(function)
+def _kept() -> Polled:
+    """How many things this process keeps for its next tasks."""
+    yield "kafkasource_kept", ("python_blocks",), sys.getallocatedblocks()
+    for what, number in counters.kept:
+        yield "kafkasource_kept", (what,), number()
 
 
 def _check(name: str, kind: str, labels: tuple[str, ...]) -> None:

@@ -7,6 +7,6 @@
                refused_settings, and in circles for carried_settings
     job        the queries; checkpoint_lock: one mirror at a time on a checkpoint
 
-Each target also keeps a map of offsets, which the sink writes: `kafkasource.offset_map`.
+Each target also keeps a map of offsets, which the sink writes: `kafkasource.mirror.offset_map`.
 Everything up to the routes is pure. Nothing here is needed to read or write with the format itself.
 """

@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 
 from kafkasource.errors import OptionError
-from kafkasource.sink.transactions.query_identity import location_parts
+from kafkasource.exactly_once.query_identity import location_parts
 
 log = logging.getLogger("kafkasource.mirror")
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from kafkasource import options
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
 from kafkasource.errors import BootstrapFailed, DeadlineExceeded
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
 from kafkasource.mirror.plan import Route
 from kafkasource.sink.clusters import targets
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkasource.errors import KafkaSourceError
+from kafkasource.exactly_once.query_identity import location_parts
+from kafkasource.kafka.security.quoting import without_password
 from kafkasource.mirror.positions import Reader, Record, from_text, to_text
 from kafkasource.mirror.restart import Progress
-from kafkasource.security.quoting import without_password
-from kafkasource.sink.transactions.query_identity import location_parts
 from kafkasource.source.plan.checkpoint import Files, checkpoint_in
 
 if TYPE_CHECKING:

@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import kafkasource
 from kafkasource import options
-from kafkasource.client.config import ClientConfig
 from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.kafka.config import ClientConfig
 from kafkasource.mirror.carried_settings import CarriedSettings
 from kafkasource.mirror.checkpoint_lock import CheckpointLocks
 from kafkasource.mirror.cluster_ids import cluster_ids
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-    from kafkasource.monitor.served import ServedMetrics
 
 log = logging.getLogger("kafkasource.mirror")
 
@@ -56,7 +54,6 @@ class Mirror:
     """A running mirror. Only one thread may call its methods."""
 
     runs: list[SourceRun] = field(default_factory=list)
-    metrics: ServedMetrics | None = None  # if the file asks for it
     locks: CheckpointLocks = field(default_factory=CheckpointLocks)
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
 
@@ -102,8 +99,6 @@ class Mirror:
         """End queries and threads at once. The next run does unfinished micro-batches again."""
         with ExitStack() as ends:  # end each of them, even if another one raises; queries first, locks last
             ends.callback(self.locks.close)
-            if self.metrics is not None:
-                ends.callback(self.metrics.close)
             for run in self.runs:
                 ends.callback(run.stop)
 
@@ -125,22 +120,27 @@ def check(plan: Plan, ids: Mapping[str, str | None] | None = None) -> list[Route
     return found
 
 
-def start(plan: Plan, spark: SparkSession, *, once: bool = False, end: threading.Event | None = None) -> Mirror:
+def start(
+    plan: Plan,
+    spark: SparkSession,
+    *,
+    once: bool = False,
+    end: threading.Event | None = None,
+    sinks: dict[str, Mapping[str, str]] | None = None,
+) -> Mirror:
     """Create the topics, then begin to copy records. Returns when the first source copies.
 
-    `once`: end when all records that exist now are at the targets. `end`: set when the mirror is to end. Raises
+    `once`: end when all records that exist now are at the targets. `end`: set when the mirror is to end. `sinks`: gets
+    the options of queries that write exactly once, by name, for `kafkasource.serve_metrics`. Raises
     OptionError, also where another mirror runs with the checkpoint; and, if no source can be started, the error of one.
     """
     found = check(plan)
-    kafkasource.register(spark)
     mirror = Mirror()
     try:
         default_scheme = _default_scheme(spark)
         for route in found:
             mirror.locks.take(str(route.checkpoint), default_scheme)
-        engine = SparkEngine(plan, spark, files_at(str(plan.checkpoint), spark, default_scheme))
-        if plan.metrics_port is not None:
-            mirror.metrics = kafkasource.serve_metrics(spark, plan.metrics_port, plan.metrics_host, sinks=engine.sinks)
+        engine = SparkEngine(plan, spark, files_at(str(plan.checkpoint), spark, default_scheme), sinks)
         fail_on_loss = {route.source: options.parse(dict(route.read), "source")["failOnDataLoss"] for route in found}
         folder = _stop_files()
         for source, fails in fail_on_loss.items():
@@ -166,10 +166,12 @@ class SparkEngine:
 
     limits_all = TELLS_START_AND_LIMIT
 
-    def __init__(self, plan: Plan, spark: SparkSession, files: MirrorFiles) -> None:
+    def __init__(
+        self, plan: Plan, spark: SparkSession, files: MirrorFiles, sinks: dict[str, Mapping[str, str]] | None = None
+    ) -> None:
         self.files = files
         self.sources: Collection[str] = {flow.source for flow in plan.flows}
-        self.sinks: dict[str, Mapping[str, str]] = {}  # of queries that write exactly once, for the metrics
+        self.sinks = {} if sinks is None else sinks  # of queries that write exactly once
         self._plan, self._spark = plan, spark
         self._in_circles = CarriedSettings()
         self._keepers: dict[str, TopicKeeper] = {}

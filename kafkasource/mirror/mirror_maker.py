@@ -16,8 +16,9 @@ import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 
-from kafkasource import options, properties
+from kafkasource import options
 from kafkasource.errors import OptionError
+from kafkasource.kafka.security import properties
 from kafkasource.mirror import mirror_maker_keys
 from kafkasource.mirror.flow import LOCAL_SETTINGS, Flow
 from kafkasource.mirror.plan import Plan

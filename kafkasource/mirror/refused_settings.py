@@ -12,8 +12,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from kafkasource.client.parts.topics import Topics
 from kafkasource.errors import InvalidConfig, UnsupportedApiVersion
+from kafkasource.kafka.cluster.topics import Topics
 
 log = logging.getLogger("kafkasource.mirror")
 

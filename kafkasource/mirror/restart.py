@@ -20,6 +20,8 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.kafka.fetch import loss
+from kafkasource.kafka.fetch.loss import Loss
 from kafkasource.mirror.positions import (
     FlowKey,
     FlowRules,
@@ -34,8 +36,6 @@ from kafkasource.mirror.positions import (
     renamed_rules,
     replan,
 )
-from kafkasource.source import loss
-from kafkasource.source.loss import Loss
 from kafkasource.source.plan.offsets import PartitionOffsets
 
 log = logging.getLogger("kafkasource.mirror")

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from kafkasource import options
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
 from kafkasource.mirror.plan import Route
 from kafkasource.mirror.positions import Logs
 from kafkasource.mirror.restart import Source

@@ -25,7 +25,7 @@ from kafkasource import options
 from kafkasource.errors import OptionError
 from kafkasource.mirror.flow import LOCAL_SETTINGS, Flow
 from kafkasource.mirror.plan import Plan
-from kafkasource.spelling import nearest
+from kafkasource.options.spelling import nearest
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -22,10 +22,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from kafkasource.client.caller import few
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
-from kafkasource.client.parts.topics import Setting, Topics
 from kafkasource.errors import (
     AuthorizationFailed,
     BootstrapFailed,
@@ -38,6 +34,10 @@ from kafkasource.errors import (
     UnknownTopicOrPartition,
     UnsupportedApiVersion,
 )
+from kafkasource.kafka.cluster.caller import few
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.cluster.topics import Setting, Topics
+from kafkasource.kafka.config import ClientConfig
 from kafkasource.mirror.carried_settings import CarriedSettings
 from kafkasource.mirror.flow import Flow
 from kafkasource.mirror.plan import Route, offset_map_topic

@@ -18,7 +18,7 @@ from kafkasource.options.parse import (
     unknown,
     without_effect,
 )
-from kafkasource.options.security import SECURITY_NAMES, security_of
+from kafkasource.options.security import SECURITY_NAMES
 from kafkasource.options.table import BY_NAME, OPTIONS, SPARKS_OWN
 from kafkasource.options.types import DURATION, MAX_INT32
 
@@ -41,7 +41,6 @@ __all__ = [
     "no_warning",
     "parse",
     "refused",
-    "security_of",
     "shown",
     "unknown",
     "warn_of_secrets_as_text",

@@ -11,10 +11,10 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 
+from kafkasource.kafka.process import PerProcess
+from kafkasource.kafka.security.secrets import has_reference
 from kafkasource.options.java_regex import compile_java
 from kafkasource.options.parse import is_secret
-from kafkasource.process import PerProcess
-from kafkasource.secrets import has_reference
 
 log = logging.getLogger("kafkasource")
 

@@ -8,15 +8,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkasource.errors import OptionError
+from kafkasource.kafka.security.config import SecurityConfig
+from kafkasource.kafka.security.exchange import is_this_machine
+from kafkasource.kafka.security.sasl.options import mechanisms_of
+from kafkasource.kafka.security.secrets import Secret
+from kafkasource.kafka.security.security_option import is_javas_default
 from kafkasource.options.option import Option, Refused, Role
-from kafkasource.options.security import security_of, vendors_idle_time
+from kafkasource.options.security import vendors_idle_time
+from kafkasource.options.spelling import nearest
 from kafkasource.options.table import BY_KEY, BY_NAME, OPTIONS, REFUSED, SPARKS_OWN
 from kafkasource.options.types import MAX_INT32, REGISTERED_FORMATS, SCHEMA_FORMATS, SECRET, is_schema
-from kafkasource.secrets import Secret
-from kafkasource.security.exchange import is_this_machine
-from kafkasource.security.sasl.options import mechanisms_of
-from kafkasource.security.security_option import is_javas_default
-from kafkasource.spelling import nearest
 from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
 
 log = logging.getLogger("kafkasource.options")
@@ -195,7 +196,7 @@ def _check(options: Options, role: Role, of_cluster: bool) -> None:
         client = "consumer" if role == "source" else "producer"
         text = f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}"
         raise OptionError(text if options.given or of_cluster else f"{text}. {_NO_OPTION_AT_ALL}")
-    security_of(options)
+    SecurityConfig.from_options(options)
 
     def other(name: str) -> Any:
         if name == "clusters":
@@ -216,7 +217,7 @@ def _in_clear(options: Options) -> Iterator[str]:
     """A warning where a password, or a token, goes to another machine without encryption."""
     if str(options["kafka.security.protocol"]).upper() != "SASL_PLAINTEXT":
         return  # mostly so: planning parses the options of each micro-batch
-    security = security_of(options)
+    security = SecurityConfig.from_options(options)
     if security.sasl is None:
         return
     what = {"PLAIN": "password", "OAUTHBEARER": "token"}.get(security.sasl.mechanism)
@@ -230,7 +231,7 @@ def _in_clear(options: Options) -> Iterator[str]:
 
 def without_effect(options: Options, role: Role) -> dict[str, str]:
     """A warning for each known option that changes nothing beside the others, by its name."""
-    security = security_of(options)
+    security = SecurityConfig.from_options(options)
     said = {
         name: f"option {name!r} has no effect, as 'kafka.security.protocol' is {security.protocol}"
         for name in sorted(options.given)

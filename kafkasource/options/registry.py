@@ -1,4 +1,5 @@
-"""The options of a schema registry, without their prefix `schemaRegistry.`: `registry.settings` reads their values.
+"""The options of a schema registry, without their prefix `schemaRegistry.`: `formats.registry.settings` reads their
+values.
 
 Names are those of Confluent's clients, where these have them. The options of TLS are the brokers', with this prefix.
 """
@@ -8,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kafkasource.kafka.security.secrets import Secret
+from kafkasource.kafka.security.security_option import SecurityOption
+from kafkasource.kafka.security.tls import options as tls_options
 from kafkasource.options.option import Refused
 from kafkasource.options.security import option_of
-from kafkasource.secrets import Secret
-from kafkasource.security.security_option import SecurityOption
-from kafkasource.security.tls import options as tls_options
 
 PREFIX = "schemaRegistry."
 
@@ -83,7 +84,7 @@ REFUSED = {
     "bearer.auth.credentials.source": "`bearer.auth.token`, or the options of OAuth, are all that is needed",
 }
 
-# As rows of the table of options. Their values stay texts, which `registry.settings` reads.
+# As rows of the table of options. Their values stay texts, which `formats.registry.settings` reads.
 REGISTRY_OPTIONS = tuple(option_of(row, PREFIX, per_cluster=False) for row in ROWS)
 REGISTRY_REFUSED = tuple(Refused(f"{PREFIX}{name}", why) for name, why in {**REFUSED, **tls_options.REFUSED}.items())
 

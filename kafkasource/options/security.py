@@ -6,13 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from kafkasource.kafka.security.sasl import options as sasl_options
+from kafkasource.kafka.security.security_option import SecurityOption
+from kafkasource.kafka.security.tls import options as tls_options
 from kafkasource.options.option import BOTH, Option, Refused
 from kafkasource.options.types import SECRET, TEXT
-from kafkasource.secrets import Secret
-from kafkasource.security.config import SecurityConfig
-from kafkasource.security.sasl import options as sasl_options
-from kafkasource.security.security_option import SecurityOption
-from kafkasource.security.tls import options as tls_options
 
 
 def option_of(row: SecurityOption, prefix: str, *, per_cluster: bool = True) -> Option:
@@ -62,13 +60,3 @@ def vendors_idle_time(options: Mapping[str, Any]) -> dict[str, str]:
     name = "connections.max.idle.ms"
     defaults = sasl_options.vendor_defaults({"auth": options.get("kafka.auth") or ""})
     return {f"kafka.{name}": defaults[name]} if name in defaults else {}
-
-
-def security_of(options: Mapping[str, Any]) -> SecurityConfig:
-    """From parsed options (typed values by canonical name). Raises OptionError for those that contradict each other."""
-    values = {name.removeprefix("kafka."): options[name] for name in SECURITY_NAMES if options.get(name) is not None}
-    servers = options.get("kafka.bootstrap.servers")
-    return SecurityConfig.of(
-        {name: value.reveal() if isinstance(value, Secret) else value for name, value in values.items()},
-        servers[0][0] if servers else "",
-    )

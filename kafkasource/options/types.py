@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, NoReturn, TypeVar
 
-from kafkasource.secrets import Secret
-from kafkasource.spelling import did_you_mean
+from kafkasource.kafka.config import server_pairs
+from kafkasource.kafka.security.secrets import Secret
+from kafkasource.options.spelling import did_you_mean
 from kafkasource.types import TOPIC_NAME, IsolationLevel, NewTopic
 
 KIB, MIB = 1024, 1024 * 1024
@@ -43,19 +44,6 @@ class Type(Generic[T_co]):
 
 def _boolean(text: str) -> bool:
     return {"true": True, "false": False}[text.strip().lower()]
-
-
-def _bootstrap_servers(text: str) -> tuple[tuple[str, int], ...]:
-    """`host:port,[v6]:port` to pairs; the port is required, as Kafka requires it."""
-    servers = []
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        match = re.fullmatch(r"(?:\w+://)?(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\[\]:/\s]+)):(\d{1,5})", item)
-        if match is None or not 1 <= int(match[3]) <= 65535:
-            raise ValueError(item)
-        servers.append((match[1] or match[2], int(match[3])))
-    if not servers:
-        raise ValueError(text)
-    return tuple(servers)
 
 
 def _duration_ms(text: str) -> int:
@@ -186,7 +174,7 @@ OLD_RELEASE = Type("auto \\| 0.9.0 \\| 0.8.2", "auto, 0.9.0 or 0.8.2", _old_rele
 ISOLATION_LEVEL = Type(
     " \\| ".join(map(str, IsolationLevel)), "one of " + ", ".join(map(str, IsolationLevel)), IsolationLevel.parse
 )
-SERVERS = Type("servers", "host:port[,host:port...] with IPv6 addresses in brackets", _bootstrap_servers)
+SERVERS = Type("servers", "host:port[,host:port...] with IPv6 addresses in brackets", server_pairs)
 
 
 def _refuse(text: str) -> NoReturn:

@@ -10,27 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkasource.arrow_scalars import scalar
 from kafkasource.errors import BadRecord, KafkaSourceError
-from kafkasource.records.arrow.columns import HEADERS_TYPE, int32_column
-from kafkasource.records.arrow.packed import PACKED_COLUMN, Unpacked, unpack
-from kafkasource.records.arrow.views import int32_values
-from kafkasource.records.partitions import order_by_partition
-from kafkasource.sink import dead_letters
+from kafkasource.kafka.producer import dead_letters
+from kafkasource.kafka.producer.rows import Column, InvalidRow, Rows, all_null_as_none
+from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE, int32_column
+from kafkasource.kafka.records.arrow.packed import PACKED_COLUMN, Unpacked, unpack
+from kafkasource.kafka.records.arrow.views import int32_values
+from kafkasource.kafka.records.arrow_scalars import scalar
+from kafkasource.kafka.records.partitions import order_by_partition
+from kafkasource.sink.dead_letters import BAD_RECORD, NEEDED
 from kafkasource.types import BAD_RECORD_COLUMN
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-    from kafkasource.sink.typed.formats import WriteFormat
-    from kafkasource.sink.typed.rows import CannotEncodeColumn
-
-Column: TypeAlias = pa.Array
+    from kafkasource.formats.writing.formats import WriteFormat
+    from kafkasource.formats.writing.rows import CannotEncodeColumn
 
 _STRING_OR_BINARY = ("string", "binary")
 _ACCEPTED: dict[str, tuple[str, ...]] = {  # Spark's catalog strings by column, in the order they are checked
@@ -46,70 +46,11 @@ _NULL_TOPIC = (
 )
 _NO_TIMESTAMP = {"ms": -1, "us": -1_000, "ns": -1_000_000}  # -1 ms by Arrow's unit
 _OFFSET: dict[str, tuple[str, ...]] = {"offset": ("bigint",)}  # where a mirror's rows, or dead letters, were read
-_BAD_RECORD: dict[str, tuple[str, ...]] = {BAD_RECORD_COLUMN: (dead_letters.BAD_RECORD,)}
+_BAD_RECORD: dict[str, tuple[str, ...]] = {BAD_RECORD_COLUMN: (BAD_RECORD,)}
 
 
 class InvalidSchema(KafkaSourceError, ValueError):
     """The DataFrame cannot be written: a column is missing or of the wrong type. Raised on the driver."""
-
-
-class InvalidRow(KafkaSourceError, ValueError):
-    """A row cannot become a Kafka record. The text names column and rule, never the row's content."""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows of one topic, checked. Columns have equal length; keys, values and headers keep their nulls."""
-
-    topic: str
-    count: int
-    keys: Column | None  # binary; None: all null
-    values: Column  # binary
-    headers: Column | None  # HEADERS_TYPE
-    partitions: Column | None  # int32: the user's choice; null: the partitioner's. None: all null
-    timestamps_ms: Column | None  # int64; null: now; -1: the record has none
-    offsets: Column | None = None  # int64 without nulls: where the rows were read, for a map of offsets
-
-    @property
-    def have_timestamps(self) -> bool:
-        """Does any row have its own timestamp?"""
-        latest_ms = None if self.timestamps_ms is None else pc.max(self.timestamps_ms).as_py()
-        return latest_ms is not None and latest_ms >= 0
-
-    def take(self, indices: Column) -> Rows:
-        """The rows at `indices`, copied."""
-
-        def pick(column: Column | None) -> Column | None:
-            return None if column is None else column.take(indices)
-
-        return replace(
-            self,
-            count=len(indices),
-            keys=pick(self.keys),
-            values=pick(self.values),
-            headers=pick(self.headers),
-            partitions=_all_null_as_none(pick(self.partitions)),
-            timestamps_ms=pick(self.timestamps_ms),
-            offsets=pick(self.offsets),
-        )
-
-    def of_topic(self, topic: str, first: int, last: int) -> Rows:
-        """The rows [first, last), which are of this topic. Nothing is copied."""
-        count = last - first
-
-        def part(column: Column | None) -> Column | None:
-            return None if column is None else column.slice(first, count)
-
-        return Rows(
-            topic=topic,
-            count=count,
-            keys=part(self.keys),
-            values=self.values.slice(first, count),
-            headers=part(self.headers),
-            partitions=_all_null_as_none(part(self.partitions)),
-            timestamps_ms=part(self.timestamps_ms),
-            offsets=part(self.offsets),
-        )
 
 
 @dataclass(frozen=True)
@@ -190,7 +131,7 @@ class SinkSchema:
         yield from self._encoded(batch) if self.formats else self._of_batch(batch, {}, None)
 
     def _encoded(self, batch: pa.RecordBatch) -> Iterator[Rows]:
-        from kafkasource.sink.typed.rows import CannotEncodeColumn, encoded, with_schema_ids
+        from kafkasource.formats.writing.rows import CannotEncodeColumn, encoded, with_schema_ids
 
         passing_over = self.dead_letter_topic is not None
         try:
@@ -208,7 +149,7 @@ class SinkSchema:
 
     def _refused(self, bad: pa.RecordBatch, errors: Sequence[CannotEncodeColumn]) -> Rows:
         """The dead letters of rows that the writer's schema does not take. Raises InvalidRow."""
-        from kafkasource.sink.typed.refused_rows import as_json, count, headers_of_row
+        from kafkasource.formats.writing.refused_rows import as_json, count, headers_of_row
 
         assert self.dead_letter_topic is not None
         if self.topic is not None:
@@ -232,7 +173,7 @@ class SinkSchema:
         return Rows(
             topic=self.dead_letter_topic,
             count=bad.num_rows,
-            keys=_all_null_as_none(sides.get("key")),
+            keys=all_null_as_none(sides.get("key")),
             values=sides["value"],
             headers=headers_of_row(own, place, errors, [side for side in sides if side in typed], self.cluster_id),
             partitions=None,
@@ -248,7 +189,7 @@ class SinkSchema:
         all_rows = Rows(
             topic=self.topic or "",
             count=batch.num_rows,
-            keys=_all_null_as_none(keys),
+            keys=all_null_as_none(keys),
             values=records["value"] if "value" in records else self._column(batch, "value", pa.binary()),
             headers=_headers(self._column(batch, "headers", HEADERS_TYPE)) if headers is None else headers,
             partitions=partitions,
@@ -291,7 +232,7 @@ class SinkSchema:
         return Rows(
             topic=self.dead_letter_topic,
             count=bad.num_rows,
-            keys=_all_null_as_none(pc.struct_field(column, "key").cast(pa.binary())),
+            keys=all_null_as_none(pc.struct_field(column, "key").cast(pa.binary())),
             values=pc.struct_field(column, "value").cast(pa.binary()),
             headers=dead_letters.headers_of(
                 headers,
@@ -320,7 +261,7 @@ class SinkSchema:
         return Rows(
             topic=self.topic or found.topic,
             count=batch.num_rows,
-            keys=_all_null_as_none(batch.column("key")),
+            keys=all_null_as_none(batch.column("key")),
             values=batch.column("value"),
             headers=_headers(batch.column("headers")) if "headers" in batch.schema.names else None,
             partitions=int32_column(found.partition, batch.num_rows),
@@ -356,7 +297,7 @@ def _unpack_row(value: pa.BinaryScalar) -> Unpacked:
 
 def _accepted(types: dict[str, str], *, offsets: bool, dead: bool) -> dict[str, tuple[str, ...]]:
     """As `_ACCEPTED`, for these columns. `dead`: bad records become dead letters."""
-    bad = dead or types.get(BAD_RECORD_COLUMN) == dead_letters.BAD_RECORD
+    bad = dead or types.get(BAD_RECORD_COLUMN) == BAD_RECORD
     place = offsets or dead or (bad and types.get("offset") in _OFFSET["offset"])
     return _ACCEPTED | (_OFFSET if place else {}) | (_BAD_RECORD if bad else {})
 
@@ -375,12 +316,12 @@ def check_dead_letters(types: Container[str]) -> None:
     column `badRecord` they are only what cannot be written, which needs none."""
     if BAD_RECORD_COLUMN not in types:
         return
-    missing = next((name for name in dead_letters.NEEDED if name not in types), None)
+    missing = next((name for name in NEEDED if name not in types), None)
     if missing is not None:
         includes = " with includeHeaders=true" if missing == "headers" else ""
         raise InvalidSchema(
             f"option 'badRecords'=topic:NAME needs the column {missing!r}, as the source has it{includes}: a dead "
-            f"letter is the record as it was read. Keep {', '.join(dead_letters.NEEDED)} in the DataFrame. Where "
+            f"letter is the record as it was read. Keep {', '.join(NEEDED)} in the DataFrame. Where "
             "badRecord is null, topic, partition and headers say what is written, as in any write"
         )
 
@@ -391,17 +332,13 @@ def _catalog_string(data_type: DataType) -> str:
     return "string" if kind.startswith(("string collate ", "char(", "varchar(")) else kind
 
 
-def _all_null_as_none(column: Column | None) -> Column | None:
-    return None if column is None or column.null_count == len(column) else column
-
-
 def _without_nulls(column: Column | None) -> Column | None:
     return None if column is None or column.null_count else column
 
 
 def _headers(column: Column | None) -> Column | None:
     """Headers without a null among their elements or keys: Kafka's format has no place for one."""
-    column = _all_null_as_none(column)
+    column = all_null_as_none(column)
     if column is None:
         return None
     entries = column.flatten()
@@ -416,7 +353,7 @@ def _milliseconds(column: Column | None) -> Column | None:
     -1 ms stays -1: Kafka stores that for a record without a timestamp, and the source reads it so. Every other time
     before 1970 is refused, as Java's producer refuses it.
     """
-    column = _all_null_as_none(column)
+    column = all_null_as_none(column)
     if column is None:
         return None
     if not pa.types.is_timestamp(column.type):

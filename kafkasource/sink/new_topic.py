@@ -14,9 +14,6 @@ import logging
 import time
 from collections.abc import Callable
 
-from kafkasource.client.cache import shared_cluster
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
 from kafkasource.errors import (
     AuthorizationFailed,
     BrokerError,
@@ -24,7 +21,10 @@ from kafkasource.errors import (
     TopicAlreadyExists,
     UnsupportedApiVersion,
 )
-from kafkasource.protocol.apis import CREATE_TOPICS, METADATA
+from kafkasource.kafka.cluster.cache import shared_cluster
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.protocol.apis import CREATE_TOPICS, METADATA
 from kafkasource.types import NewTopic
 
 log = logging.getLogger("kafkasource.sink")

@@ -16,15 +16,15 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
-from kafkasource.client.parts.transactions import ONGOING, DescribedTransaction
 from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.exactly_once.decision import Decision, last_decision
+from kafkasource.exactly_once.names import TransactionalIds
+from kafkasource.exactly_once.query_identity import IdentitySource, QueryIdentity
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.cluster.transactions import ONGOING, DescribedTransaction
+from kafkasource.kafka.config import ClientConfig
 from kafkasource.options import parse
 from kafkasource.sink.clusters import targets
-from kafkasource.sink.transactions.decision import Decision, last_decision
-from kafkasource.sink.transactions.names import TransactionalIds
-from kafkasource.sink.transactions.query_identity import IdentitySource, QueryIdentity
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pyspark.sql.datasource import WriterCommitMessage
 
 from kafkasource import metrics
+from kafkasource.exactly_once.task.plan import TaskResult
 from kafkasource.sink.clusters.offset_spans import Mapped
-from kafkasource.sink.transactions.task.plan import TaskResult
 from kafkasource.types import Discarded, TopicPartition, Written
 
 

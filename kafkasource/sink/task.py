@@ -12,20 +12,21 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kafkasource.client.cluster import Cluster
+from kafkasource.exactly_once.crash_points import REFUSED, crash_point
+from kafkasource.exactly_once.task.content import ContentSum
+from kafkasource.exactly_once.task.plan import TaskResult
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.producer.delivery import Delivery, Outlet
+from kafkasource.kafka.producer.producer import shared_producer
+from kafkasource.kafka.producer.producer_id import TaskTransaction
+from kafkasource.kafka.producer.rows import Rows
 from kafkasource.sink.clusters.fan_out import FanOut, OpenTransaction
 from kafkasource.sink.clusters.producers import shared_producers
 from kafkasource.sink.clusters.targets import ClusterTarget
 from kafkasource.sink.clusters.transactions import ClusterTask
-from kafkasource.sink.columns import Rows, SinkSchema
-from kafkasource.sink.partitioner import Partitioner
-from kafkasource.sink.producer.delivery import Delivery, Outlet
-from kafkasource.sink.producer.producer import shared_producer
-from kafkasource.sink.producer.producer_id import TaskTransaction
+from kafkasource.sink.columns import SinkSchema
+from kafkasource.sink.partitioner import partitioner_of
 from kafkasource.sink.reports import ClusterReport
-from kafkasource.sink.transactions.crash_points import REFUSED, crash_point
-from kafkasource.sink.transactions.task.content import ContentSum
-from kafkasource.sink.transactions.task.plan import TaskResult
 from kafkasource.types import TopicPartition, Written
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def to_one(
     cluster_of: ClusterOf,
 ) -> ClusterReport:
     """Write the rows of Spark's Arrow batches to the only cluster. `task`: with exactly once."""
-    partitioner = Partitioner.from_option(target.partitioner, target.config.batch_bytes)
+    partitioner = partitioner_of(target.partitioner, target.config.batch_bytes)
     outlet = None
     if schema.dead_letter_topic is not None:
         taking = partial(crash_point, REFUSED)

@@ -27,42 +27,43 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter
 
 from kafkasource import metrics
-from kafkasource.client.cache import shared_cluster
-from kafkasource.client.parts.transactions import lacking
 from kafkasource.errors import KafkaSourceError, SchemaError, UnsupportedApiVersion
-from kafkasource.memory.worker import spare_imports_from_gc
+from kafkasource.exactly_once.counts import TransactionCounts
+from kafkasource.exactly_once.crash_points import ABORTING, crash_point
+from kafkasource.exactly_once.driver.driver import ExactlyOnce
+from kafkasource.exactly_once.driver_transaction import DriverTransaction, read_file, write_file
+from kafkasource.exactly_once.names import TransactionalIds
+from kafkasource.exactly_once.query_identity import QueryIdentity
+from kafkasource.exactly_once.task.plan import BegunBatch, TaskResult
+from kafkasource.kafka.cluster.cache import shared_cluster
+from kafkasource.kafka.cluster.transactions import lacking
+from kafkasource.kafka.memory.worker import spare_imports_from_gc
+from kafkasource.kafka.protocol.apis import DESCRIBE_TRANSACTIONS
 from kafkasource.options import log_warning
-from kafkasource.protocol.apis import DESCRIBE_TRANSACTIONS
+from kafkasource.options.user_functions import load
 from kafkasource.sink.clusters import offset_map
 from kafkasource.sink.clusters.offset_map import OpenMapTopic
 from kafkasource.sink.clusters.offset_spans import gathered as mapped_together
 from kafkasource.sink.clusters.targets import ONLY, ClusterTarget, Targets
 from kafkasource.sink.clusters.transactions import ClusterTask, guarantees
 from kafkasource.sink.columns import SinkSchema
-from kafkasource.sink.commit_report import TransactionCounts, gathered, tell
+from kafkasource.sink.commit_report import gathered, tell
 from kafkasource.sink.dead_letters import require_topic
 from kafkasource.sink.new_topic import create_missing, try_to_create
 from kafkasource.sink.reports import ClusterReport, TaskReport
 from kafkasource.sink.task_input import to_the_end
-from kafkasource.sink.transactions.crash_points import ABORTING, crash_point
-from kafkasource.sink.transactions.driver import ExactlyOnce
-from kafkasource.sink.transactions.driver_transaction import DriverTransaction, read_file, write_file
-from kafkasource.sink.transactions.names import TransactionalIds
-from kafkasource.sink.transactions.query_identity import QueryIdentity
-from kafkasource.sink.transactions.task.plan import BegunBatch, TaskResult
 from kafkasource.spark_api import DataSourceStreamArrowWriter
 from kafkasource.tracebacks import without_tracebacks
-from kafkasource.user_functions import load
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from kafkasource.client.cluster import Cluster
-    from kafkasource.sink.transactions.task.task import Guarantee
-    from kafkasource.sink.typed.formats import WriteFormat
-    from kafkasource.sink.typed.resolve import WantedFormats
-    from kafkasource.typed.framing import Side
+    from kafkasource.exactly_once.task.task import Guarantee
+    from kafkasource.formats.framing import Side
+    from kafkasource.formats.writing.formats import WriteFormat
+    from kafkasource.formats.writing.resolve import WantedFormats
+    from kafkasource.kafka.cluster.cluster import Cluster
 
 log = logging.getLogger("kafkasource.sink")
 
@@ -151,7 +152,7 @@ class _Writer:
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskReport:
         """Write a task's rows. Returns when every cluster has acknowledged them, or discarded them where the options
         allow that. Executor side."""
-        from kafkasource.records import COMPILED
+        from kafkasource.kafka.records import COMPILED
         from kafkasource.sink import task
 
         spare_imports_from_gc()
@@ -305,7 +306,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """`df.writeStream.format("pykafka")`. Output mode complete appends each result whole, as the JVM connector does."""
 
     def _formats(self, wanted: WantedFormats) -> tuple[WriteFormat, ...]:
-        from kafkasource.sink.typed.resolve import of_stream
+        from kafkasource.formats.writing.resolve import of_stream
 
         return of_stream(wanted, self._types, log_warning)
 
@@ -326,7 +327,7 @@ def _wanted_formats(targets: Targets) -> WantedFormats | None:
     """None where keys and values are written as they are: nothing of formats and registries is imported then."""
     if targets.shared["valueFormat"] == targets.shared["keyFormat"] == "binary":
         return None
-    from kafkasource.sink.typed.resolve import WantedFormats
+    from kafkasource.formats.writing.resolve import WantedFormats
 
     return WantedFormats.of(targets.shared, targets.topic)
 

@@ -9,9 +9,9 @@ from test_exactly_once import Query
 
 from campaign.simulated import exactly_once, logs, members
 from campaign.simulated.worlds import KINDS
-from kafkasource.client.log_view import Verdict, compare
-from kafkasource.group.membership import Membership
-from kafkasource.sink.transactions.task.transactions import Recovered, TaskTransactions
+from kafkasource.exactly_once.task.transactions import Recovered, TaskTransactions
+from kafkasource.kafka.group.membership import Membership
+from kafkasource.kafka.network.log_view import Verdict, compare
 from kafkasource.source.plan import planner
 from kafkasource.source.plan.offset_reader import OffsetReader
 

@@ -18,16 +18,16 @@ from typing import Any
 
 import pytest
 
-from kafkasource.broker import Broker
-from kafkasource.protocol.apis import FETCH
+from kafkasource.kafka.protocol.apis import FETCH
+from kafkasource.testing.broker import Broker
 
 HERE = Path(__file__).parent
 TESTS = HERE.parent
 FRAMES = HERE / "frames.txt"
 MOST_BYTES = 4096
 MOST_OF_ONE, MOST_OF_FETCH = 2, 6
-SUITES = [TESTS / "protocol" / "test_every_version_on_a_broker.py", HERE / "captured_records.py"]
-OLD_SUITES = [TESTS / "protocol" / "test_guide_versions_on_old_brokers.py", HERE / "captured_messages.py"]
+SUITES = [TESTS / "kafka/protocol" / "test_every_version_on_a_broker.py", HERE / "captured_records.py"]
+OLD_SUITES = [TESTS / "kafka/protocol" / "test_guide_versions_on_old_brokers.py", HERE / "captured_messages.py"]
 
 
 class Recorder:
@@ -59,7 +59,7 @@ class Recorder:
 def capture(release: str) -> None:
     """In a process of its own: prints the lines."""
     recorder = Recorder(release)
-    arguments = ["-q", "--tb=short", "-p", "kafkasource.testing"]
+    arguments = ["-q", "--tb=short", "-p", "kafkasource.testing.fixtures"]
     if is_old(release):  # whose suites start their own
         pytest.main([*arguments, "-k", release, *map(str, OLD_SUITES)], plugins=[recorder])
     else:

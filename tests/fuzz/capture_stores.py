@@ -12,7 +12,7 @@ import textwrap
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path += [str(HERE.parent / "security")]
+sys.path += [str(HERE.parent / "kafka" / "security")]
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from legacy_wire import message, wrapped
 from test_every_version_on_a_broker import first_partition
 from test_guide_versions_on_old_brokers import OldConversation, broker, conversation, topic  # noqa: F401 - fixtures
 
-from kafkasource.protocol.apis import FETCH, PRODUCE
+from kafkasource.kafka.protocol.apis import FETCH, PRODUCE
 
 ROWS = [(b"key", b"value", -1), (None, b"a value that repeats, " * 9, -1), (b"", None, -1), (b"k", b"", -1)]
 

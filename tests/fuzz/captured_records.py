@@ -14,7 +14,7 @@ from test_every_version_on_a_broker import (  # noqa: F401 - fixtures among them
     topic_id,
 )
 
-from kafkasource.protocol.apis import (
+from kafkasource.kafka.protocol.apis import (
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
     FETCH,

@@ -2,8 +2,8 @@
 
 `frames.txt` holds what brokers answered (see capture.py); of APIs and versions that are missing there, the frame is the
 one that Kafka's own classes write for a body with every field set, and codecs that no captured frame has come from the
-writers of tests/records. Damage within records is followed by the CRC that the damaged bytes should have, in record
-batches (CRC32C) and in messages of before 0.11 (CRC32): else all would end at the first check.
+writers of tests/kafka/records. Damage within records is followed by the CRC that the damaged bytes should have, in
+record batches (CRC32C) and in messages of before 0.11 (CRC32): else all would end at the first check.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from legacy_wire import TIME, wrapped
 from message_bodies import full_body
 from record_wire import CODECS, batch, compressed, decompressed, record
 
-from kafkasource.protocol.apis import API_VERSIONS, APIS, FETCH, Api
-from kafkasource.protocol.frames import decode_response
+from kafkasource.kafka.protocol.apis import API_VERSIONS, APIS, FETCH, Api
+from kafkasource.kafka.protocol.frames import decode_response
 
 NUMBERS = (-(1 << 31), -(1 << 15), -129, -2, -1, 0, 1, 2, 3, 7, 63, 64, 127, 128, 255, 1 << 13, 100_001, (1 << 31) - 1)
 BYTES = (0, 1, 2, 0x7E, 0x7F, 0x80, 0x81, 0xFE, 0xFF)
@@ -58,7 +58,7 @@ def frames() -> tuple[Frame, ...]:
 
 
 def full_frame(api: Api, version: int) -> Frame:
-    """Our writer's, whose bytes tests/protocol holds against Kafka's classes."""
+    """Our writer's, whose bytes tests/kafka/protocol holds against Kafka's classes."""
     header = bytes(4 + (api is not API_VERSIONS and api.response.is_flexible(version)))
     return Frame("tables", api, version, header + api.response.encode(version, full_body(api.response, version)))
 

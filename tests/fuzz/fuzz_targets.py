@@ -27,20 +27,20 @@ from lying_encoder import encoded, encoded_with_a_lie, lies
 from lying_group import belong
 from message_bodies import EVERY_VERSION, full_body
 
-from kafkasource.client.config import ClientConfig
-from kafkasource.client.connection.connection import Connection
-from kafkasource.client.metadata import Metadata
 from kafkasource.errors import KafkaSourceError
-from kafkasource.group.assignors import ASSIGNORS, assignors_named
-from kafkasource.group.consumer_protocol import Assignment, Subscription
-from kafkasource.group.membership import Membership, Terms
-from kafkasource.group.states import State
-from kafkasource.protocol.apis import API_VERSIONS, FETCH, METADATA
-from kafkasource.protocol.frames import decode_response
-from kafkasource.records.batches import decode_all, next_fetch_offset
-from kafkasource.sink.transactions.decision import last_decision
-from kafkasource.sink.transactions.names import unpack_transactions
-from kafkasource.source.fetch.messages import read_response
+from kafkasource.exactly_once.decision import last_decision
+from kafkasource.exactly_once.names import unpack_transactions
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.fetch.messages import read_response
+from kafkasource.kafka.group.assignors import ASSIGNORS, assignors_named
+from kafkasource.kafka.group.consumer_protocol import Assignment, Subscription
+from kafkasource.kafka.group.membership import Membership, Terms
+from kafkasource.kafka.group.states import State
+from kafkasource.kafka.network.connection import Connection
+from kafkasource.kafka.network.metadata import Metadata
+from kafkasource.kafka.protocol.apis import API_VERSIONS, FETCH, METADATA
+from kafkasource.kafka.protocol.frames import decode_response
+from kafkasource.kafka.records.batches import decode_all, next_fetch_offset
 from kafkasource.source.plan import offsets
 from kafkasource.source.plan.positions import parse_offsets
 from kafkasource.source.plan.subscription import parse_subscription

@@ -6,14 +6,14 @@ import random
 
 from frame_mutations import damaged
 
-from kafkasource import properties
-from kafkasource.secrets import References, Secret
-from kafkasource.security.sasl import jaas
-from kafkasource.security.sasl.mechanism import Mechanism
-from kafkasource.security.sasl.oauthbearer import OauthBearer
-from kafkasource.security.sasl.plain import Plain
-from kafkasource.security.sasl.scram import SaltedKeys, Scram
-from kafkasource.security.tokens.token import Token, claims_of
+from kafkasource.kafka.security import properties
+from kafkasource.kafka.security.sasl import jaas
+from kafkasource.kafka.security.sasl.mechanism import Mechanism
+from kafkasource.kafka.security.sasl.oauthbearer import OauthBearer
+from kafkasource.kafka.security.sasl.plain import Plain
+from kafkasource.kafka.security.sasl.scram import SaltedKeys, Scram
+from kafkasource.kafka.security.secrets import References, Secret
+from kafkasource.kafka.security.tokens.token import Token, claims_of
 
 # RFC 7677, section 3: user "user", password "pencil".
 NONCE = "rOprNGfwEbeRWgbNEkqO"

@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 from frame_mutations import damaged
 
-from kafkasource.typed.avro.arrow_types import arrow_type
-from kafkasource.typed.avro.decode import AvroDecoder
-from kafkasource.typed.avro.parse import parse_schema
-from kafkasource.typed.decode import Decoded
+from kafkasource.formats.avro.arrow_types import arrow_type
+from kafkasource.formats.avro.decode import AvroDecoder
+from kafkasource.formats.avro.parse import parse_schema
+from kafkasource.formats.decoding.decode import Decoded
 
 MOST_BYTES = 1 << 20
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")

@@ -15,9 +15,9 @@ from typing import Any
 from fake_broker import FakeKafka, FakeNet, Request
 from message_bodies import full_body, with_defaults
 
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
-from kafkasource.protocol.schema import Array, Body, Field, Primitive, Struct
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.protocol.schema import Array, Body, Field, Primitive, Struct
 from kafkasource.types import IsolationLevel, ProducerId, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafkasource.protocol.message import Message
-from kafkasource.protocol.schema import Array, Body, Field, Primitive, Struct, Type
+from kafkasource.kafka.protocol.message import Message
+from kafkasource.kafka.protocol.schema import Array, Body, Field, Primitive, Struct, Type
 
 WIDTHS = {"varint": 0, "int16": 2, "int32": 4}
 EDGES = (

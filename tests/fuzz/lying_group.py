@@ -13,11 +13,11 @@ from lying_broker import with_lies
 from message_bodies import with_defaults
 
 from kafkasource.errors import KafkaSourceError
-from kafkasource.group.assignors import ASSIGNORS, assignors_named
-from kafkasource.group.condition import InterruptibleCondition
-from kafkasource.group.loop import MemberLoop
-from kafkasource.group.membership import Membership, Terms
-from kafkasource.group.states import State
+from kafkasource.kafka.group.assignors import ASSIGNORS, assignors_named
+from kafkasource.kafka.group.condition import InterruptibleCondition
+from kafkasource.kafka.group.loop import MemberLoop
+from kafkasource.kafka.group.membership import Membership, Terms
+from kafkasource.kafka.group.states import State
 
 TURNS = 40
 

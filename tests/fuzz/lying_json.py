@@ -12,9 +12,9 @@ from frame_mutations import damaged
 from json_oracle import Bad, expected, plain
 
 from kafkasource.errors import SchemaError
-from kafkasource.typed.json.decode import JsonDecoder
-from kafkasource.typed.json.types_of import column_type
-from kafkasource.typed.schema_source import JSON, RegisteredSchema
+from kafkasource.formats.json.decode import JsonDecoder
+from kafkasource.formats.json.types_of import column_type
+from kafkasource.formats.schema_source import JSON, RegisteredSchema
 
 MOST_BYTES = 1 << 20
 LEAVES = (

@@ -12,7 +12,7 @@ from fetch_rig import Kafka, Rig, offsets
 from lying_broker import with_lies
 from message_bodies import with_defaults
 
-from kafkasource.protocol.apis import API_VERSIONS
+from kafkasource.kafka.protocol.apis import API_VERSIONS
 from kafkasource.types import OffsetRange, TopicPartition
 
 ROWS = list(range(100))

@@ -8,7 +8,7 @@ import pyarrow as pa
 from frame_mutations import damaged
 from protobuf_oracle import Schema, fill, plain, theirs, with_short_numbers
 
-from kafkasource.typed.opcodes import BAD_UTF8
+from kafkasource.formats.decoding.opcodes import BAD_UTF8
 
 MOST_BYTES = 1 << 20
 

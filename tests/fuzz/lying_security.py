@@ -18,19 +18,19 @@ from frame_mutations import damaged
 from lying_authentication import KEYS, NONCE, SCRAM
 from tls_peers import Server, server_context
 
-from kafkasource.client.connection.authentication import Authentication
-from kafkasource.client.connection.connection import Connection
 from kafkasource.errors import ConnectionLost
-from kafkasource.protocol.apis import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE, Api
-from kafkasource.protocol.frames import encode_response
-from kafkasource.security import endpoint
-from kafkasource.security.sasl.scram import Scram
-from kafkasource.security.tls import certificates, stores
-from kafkasource.security.tls.config import TlsConfig
-from kafkasource.security.tls.context import TlsContext
-from kafkasource.security.tls.store_files import StoreFiles
-from kafkasource.security.tls.stream import TlsStream
-from kafkasource.security.tokens.token import token_of_answer
+from kafkasource.kafka.network.authentication import Authentication
+from kafkasource.kafka.network.connection import Connection
+from kafkasource.kafka.protocol.apis import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE, Api
+from kafkasource.kafka.protocol.frames import encode_response
+from kafkasource.kafka.security import endpoint
+from kafkasource.kafka.security.sasl.scram import Scram
+from kafkasource.kafka.security.tls import certificates, stores
+from kafkasource.kafka.security.tls.config import TlsConfig
+from kafkasource.kafka.security.tls.context import TlsContext
+from kafkasource.kafka.security.tls.store_files import StoreFiles
+from kafkasource.kafka.security.tls.stream import TlsStream
+from kafkasource.kafka.security.tokens.token import token_of_answer
 
 URL = "https://idp.example/token"
 TOKEN = b'{"access_token":"a.eyJleHAiOjE3MDAwMDAwMDB9.b","expires_in":3600,"token_type":"Bearer"}'

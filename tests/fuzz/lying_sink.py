@@ -11,7 +11,7 @@ from message_bodies import with_defaults
 from sink_fakes import T0, T1, Rig
 
 from kafkasource.errors import ConnectionLost, KafkaSourceError
-from kafkasource.protocol.apis import PRODUCE
+from kafkasource.kafka.protocol.apis import PRODUCE
 
 STEP_MS = 500
 

@@ -30,7 +30,17 @@ from random import Random, SystemRandom
 
 if __name__ != "run":  # as a program, and in the processes that it starts
     TESTS = Path(__file__).parent.parent
-    FOLDERS = ("fuzz", "protocol", "records", "source", "sink", "group", "security", "typed", "")
+    FOLDERS = (
+        "fuzz",
+        "kafka/protocol",
+        "kafka/records",
+        "source",
+        "sink",
+        "kafka/group",
+        "kafka/security",
+        "formats",
+        "",
+    )
     sys.path += [str(TESTS / name) for name in FOLDERS]
 
 import pandas as pd  # noqa: F401  pyarrow imports it with its first array, and takes longer than an input may

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from kafkasource.cli import write
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.metrics.lag import lag
 from kafkasource.source.plan import checkpoint, offsets
 from kafkasource.source.plan.positions import parse_offsets
 from kafkasource.source.plan.subscription import parse_subscription
+from kafkasource.tools.cli import write
 from kafkasource.types import TopicPartition
 
 DEEP = ["[" * 100_000, '{"a":' * 100_000, "[" * 100_000 + "]" * 100_000]

@@ -11,9 +11,9 @@ from fuzz_targets import TERMS
 from lying_group import belong
 
 from kafkasource.errors import KafkaSourceError, ProtocolError
-from kafkasource.group.assignors import ASSIGNORS
-from kafkasource.group.consumer_protocol import Subscription
-from kafkasource.group.membership import Membership
+from kafkasource.kafka.group.assignors import ASSIGNORS
+from kafkasource.kafka.group.consumer_protocol import Subscription
+from kafkasource.kafka.group.membership import Membership
 from kafkasource.types import TopicPartition
 
 JOINED = {"leader": "me", "member_id": "me", "generation_id": 1, "skip_assignment": False}

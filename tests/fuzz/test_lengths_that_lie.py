@@ -18,8 +18,8 @@ from peak_memory import peak_bytes
 from test_peer_codec import from_peer, peer_class
 
 from kafkasource.errors import ProtocolError
-from kafkasource.protocol.message import Message
-from kafkasource.protocol.schema import Body
+from kafkasource.kafka.protocol.message import Message
+from kafkasource.kafka.protocol.schema import Body
 
 pytestmark = [pytest.mark.peers, pytest.mark.slow]
 versions_at_length = pytest.mark.parametrize(("message", "version"), at_length(EVERY_VERSION), ids=named)

@@ -11,10 +11,16 @@ from fake_broker import Answer, FakeKafka, FakeNet
 from lying_broker import ask, with_lies
 from message_bodies import EVERY_VERSION, full_body
 
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
 from kafkasource.errors import KafkaSourceError, ProtocolError
-from kafkasource.protocol.apis import DESCRIBE_GROUPS, DESCRIBE_TRANSACTIONS, FIND_COORDINATOR, METADATA, OFFSET_FETCH
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.protocol.apis import (
+    DESCRIBE_GROUPS,
+    DESCRIBE_TRANSACTIONS,
+    FIND_COORDINATOR,
+    METADATA,
+    OFFSET_FETCH,
+)
 from kafkasource.types import TopicPartition
 
 

@@ -14,10 +14,10 @@ from message_bodies import EVERY_VERSION, at_length, named
 from peak_memory import peak_bytes
 
 from kafkasource.errors import AnswerTooLarge, ProtocolError
-from kafkasource.protocol.apis import FETCH, METADATA
-from kafkasource.protocol.message import Message
-from kafkasource.protocol.primitives import MAX_MEMORY_BYTES, Reader
-from kafkasource.protocol.schema import BYTES, RECORDS, Array, Body, Field, Struct, Type
+from kafkasource.kafka.protocol.apis import FETCH, METADATA
+from kafkasource.kafka.protocol.message import Message
+from kafkasource.kafka.protocol.primitives import MAX_MEMORY_BYTES, Reader
+from kafkasource.kafka.protocol.schema import BYTES, RECORDS, Array, Body, Field, Struct, Type
 
 pytestmark = pytest.mark.slow
 MIB = 1 << 20

@@ -32,9 +32,9 @@ from frame_mutations import (
 )
 
 from kafkasource.errors import ProtocolError
-from kafkasource.protocol.apis import APIS, FETCH
-from kafkasource.protocol.frames import decode_response
-from kafkasource.records.batches import decode_all
+from kafkasource.kafka.protocol.apis import APIS, FETCH
+from kafkasource.kafka.protocol.frames import decode_response
+from kafkasource.kafka.records.batches import decode_all
 
 pytestmark = pytest.mark.peers
 

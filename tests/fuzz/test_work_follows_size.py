@@ -18,11 +18,11 @@ from legacy_wire import message, wrapper
 from record_wire import batch, record, varint
 
 from kafkasource.errors import KafkaSourceError
-from kafkasource.group.consumer_protocol import Assignment
-from kafkasource.protocol.apis import FETCH
-from kafkasource.protocol.frames import FrameReader, decode_response
-from kafkasource.records.batches import decode_all
-from kafkasource.records.compression import Arena, compress
+from kafkasource.kafka.group.consumer_protocol import Assignment
+from kafkasource.kafka.protocol.apis import FETCH
+from kafkasource.kafka.protocol.frames import FrameReader, decode_response
+from kafkasource.kafka.records.batches import decode_all
+from kafkasource.kafka.records.compression import Arena, compress
 from kafkasource.source.plan.positions import parse_offsets
 
 pytestmark = [pytest.mark.slow, pytest.mark.extended]

@@ -6,7 +6,7 @@ import sys
 from pyspark.sql import SparkSession
 
 import kafkasource
-from kafkasource.broker import Broker
+from kafkasource.testing.broker import Broker
 
 folder = sys.argv[1]
 spark = (

@@ -16,10 +16,10 @@ import pytest
 from spark_progress import progress
 
 from kafkasource.metrics.registry import Registry
-from kafkasource.monitor.endpoint import KIND, Endpoint
-from kafkasource.monitor.queries import Queries
-from kafkasource.web import handler, server
-from kafkasource.web.access import Access, host_of
+from kafkasource.tools.monitor.endpoint import KIND, Endpoint
+from kafkasource.tools.monitor.queries import Queries
+from kafkasource.tools.web import handler, server
+from kafkasource.tools.web.access import Access, host_of
 
 PATHS = ("/", "/metrics", "/api/queries", "/api/queries/query-1", "/api/metrics", "/none")
 

@@ -10,8 +10,8 @@ import prometheus_client
 import pytest
 from fake_broker import FakeKafka, serve
 
-from kafkasource.client.cache import close_clusters, shared_cluster
-from kafkasource.client.config import ClientConfig
+from kafkasource.kafka.cluster.cache import close_clusters, shared_cluster
+from kafkasource.kafka.config import ClientConfig
 from kafkasource.metrics import folder
 from kafkasource.metrics.background import AtOnce, OwnThread
 from kafkasource.metrics.registry import Registry
@@ -69,7 +69,7 @@ def test_gauges_are_asked_while_their_owner_lives():
 
 
 def test_parts_of_the_memory_budget_are_gauges():
-    from kafkasource.memory import gauges  # the first call makes the budget of this process
+    from kafkasource.kafka.memory import gauges  # the first call makes the budget of this process
 
     sizes, found = gauges(), Registry().snapshot().gauges
     assert found["kafkasource_memory_limit_bytes", ("budget",)] == sizes["budget_bytes"]

@@ -12,8 +12,8 @@ from spark_progress import progress
 
 from kafkasource.metrics.registry import Registry
 from kafkasource.metrics.snapshot import added
-from kafkasource.monitor.endpoint import Endpoint
-from kafkasource.monitor.queries import Queries
+from kafkasource.tools.monitor.endpoint import Endpoint
+from kafkasource.tools.monitor.queries import Queries
 
 BEGAN = 1_700_000_000.0
 AWKWARD = 'a "quoted"\\name\n<b>'

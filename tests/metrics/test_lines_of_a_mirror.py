@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 from spark_progress import progress
 
-from kafkasource.cli.mirror_status import IN_LOG_S, Status
 from kafkasource.mirror import toml_file
 from kafkasource.mirror.plan import routes
 from kafkasource.mirror.positions import Logs, Reader, Record, replan
+from kafkasource.tools.cli.mirror_status import IN_LOG_S, Status
 
 BEGAN = 1_700_000_000.0
 FILE = """

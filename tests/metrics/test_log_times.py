@@ -1,6 +1,6 @@
 """Lag in seconds is read off a line through the ends of the log that were seen. Times and offsets are made up."""
 
-from kafkasource.monitor.log_times import LogTimes
+from kafkasource.tools.monitor.log_times import LogTimes
 
 
 def seen(*points):

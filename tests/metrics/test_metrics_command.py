@@ -12,7 +12,7 @@ import urllib.request
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkasource import metrics
-from kafkasource.cli import main
+from kafkasource.tools.cli import main
 
 
 def count(folder):
@@ -78,7 +78,7 @@ def test_it_serves_until_it_is_ended(metrics_folder):
 WITHOUT_PYSPARK = """
 import sys
 sys.modules["pyspark"] = None
-from kafkasource.cli import main
+from kafkasource.tools.cli import main
 sys.exit(main(["metrics", sys.argv[1], "--json"]))
 """
 

@@ -12,7 +12,7 @@ from certificate_maker import authority
 
 from kafkasource.errors import OptionError
 from kafkasource.metrics.snapshot import Snapshot
-from kafkasource.monitor.endpoint import Endpoint
+from kafkasource.tools.monitor.endpoint import Endpoint
 
 NOTHING_COUNTED = Snapshot(process="")  # not this process's own: other tests count in it, too
 

@@ -1,7 +1,7 @@
 """Open transactions are asked of the brokers, not too often, and never at the price of other metrics."""
 
 from kafkasource.errors import KafkaSourceError
-from kafkasource.monitor.open_sinks import ASK_EVERY_S, OpenSinks
+from kafkasource.tools.monitor.open_sinks import ASK_EVERY_S, OpenSinks
 
 
 class Transaction:

@@ -5,8 +5,8 @@ import pytest
 from spark_progress import progress
 
 from kafkasource.metrics.snapshot import Snapshot
-from kafkasource.monitor.endpoint import Endpoint
-from kafkasource.monitor.queries import Queries
+from kafkasource.tools.monitor.endpoint import Endpoint
+from kafkasource.tools.monitor.queries import Queries
 
 BEGAN = 1_700_000_000.0  # `date -u -d @1700000000`: 2023-11-14 22:13:20
 PARTITIONS = 20  # more than the page shows at once

@@ -5,7 +5,7 @@ import socket
 
 from spark_progress import progress
 
-from kafkasource.monitor.queries import Queries
+from kafkasource.tools.monitor.queries import Queries
 from kafkasource.types import TopicPartition
 
 BEGAN = 1_700_000_000.0

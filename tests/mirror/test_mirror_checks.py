@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from fake_broker import LOG_END, LOG_START, FakeKafka, serve
 
-from kafkasource.cli import main, mirror_flows, translate
 from kafkasource.mirror import toml_file
 from kafkasource.mirror.files import LocalFiles, save
+from kafkasource.mirror.offset_map import Translated
 from kafkasource.mirror.plan import routes
 from kafkasource.mirror.positions import Reader, Record
-from kafkasource.offset_map import Translated
 from kafkasource.sink.clusters.offset_spans import Mapped, OffsetSpan
+from kafkasource.tools.cli import main, mirror_flows, translate
 from kafkasource.types import TopicPartition
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples/mirror.toml"

@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kafkasource.broker import Broker
-from kafkasource.client import ClientConfig, Cluster, TopicPartition
 from kafkasource.errors import KafkaSourceError
-from kafkasource.offset_map import OffsetMapTopic, translate
+from kafkasource.kafka import ClientConfig, Cluster, TopicPartition
+from kafkasource.mirror.offset_map import OffsetMapTopic, translate
 from kafkasource.reader import Reader
+from kafkasource.testing.broker import Broker
 from kafkasource.writer import Writer
 
 ROOT = Path(__file__).parent.parent.parent

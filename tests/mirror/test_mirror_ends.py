@@ -17,8 +17,8 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Assigned
 from confluent_reader import values_of
 
-from kafkasource.broker import Broker
-from kafkasource.client import ClientConfig, Cluster
+from kafkasource.kafka import ClientConfig, Cluster
+from kafkasource.testing.broker import Broker
 from kafkasource.writer import Writer
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]

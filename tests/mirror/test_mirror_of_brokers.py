@@ -7,15 +7,15 @@ import uuid
 import pyarrow as pa
 import pytest
 
-from kafkasource.broker import Broker
-from kafkasource.cli import main
-from kafkasource.client import ClientConfig, Cluster, TopicPartition
 from kafkasource.errors import OptionError
+from kafkasource.kafka import ClientConfig, Cluster, TopicPartition
+from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
 from kafkasource.mirror import job, toml_file
-from kafkasource.offset_map import OffsetMapTopic
+from kafkasource.mirror.offset_map import OffsetMapTopic
 from kafkasource.reader import Reader
-from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.clusters.offset_spans import Mapped
+from kafkasource.testing.broker import Broker
+from kafkasource.tools.cli import main
 from kafkasource.types import OffsetRange
 from kafkasource.writer import Writer
 

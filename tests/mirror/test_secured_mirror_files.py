@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from kafkasource.cli import main
 from kafkasource.errors import OptionError
 from kafkasource.mirror import job, mirror_maker, toml_file
 from kafkasource.options import parse
+from kafkasource.tools.cli import main
 
 PASSWORD = "hunter2"
 

@@ -5,8 +5,6 @@ import threading
 
 import pytest
 
-from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
-from kafkasource.client.parts.topics import Setting
 from kafkasource.errors import (
     BootstrapFailed,
     BrokerError,
@@ -17,6 +15,8 @@ from kafkasource.errors import (
     UnsupportedApiVersion,
     error_for,
 )
+from kafkasource.kafka.cluster.topics import Setting
+from kafkasource.kafka.network.metadata import PartitionMetadata, TopicMetadata
 from kafkasource.mirror.carried_settings import CarriedSettings
 from kafkasource.mirror.flow import Flow
 from kafkasource.mirror.plan import Plan, routes, with_refused

@@ -5,12 +5,12 @@ import uuid
 
 import pytest
 
-from kafkasource.broker import Broker
-from kafkasource.client import ClientConfig, Cluster
 from kafkasource.errors import InvalidConfig
+from kafkasource.kafka import ClientConfig, Cluster
 from kafkasource.mirror.flow import LOCAL_SETTINGS, Flow
 from kafkasource.mirror.plan import Plan, routes
 from kafkasource.mirror.topics import TopicKeeper
+from kafkasource.testing.broker import Broker
 
 pytestmark = pytest.mark.broker
 

@@ -9,13 +9,13 @@ import uuid
 import pyarrow as pa
 import pytest
 
-from kafkasource.broker import Broker
-from kafkasource.client import ClientConfig, Cluster, TopicPartition
-from kafkasource.client.parts.offsets import LATEST
 from kafkasource.errors import UnknownTopicOrPartition
+from kafkasource.kafka import ClientConfig, Cluster, TopicPartition
+from kafkasource.kafka.cluster.offsets import LATEST
 from kafkasource.mirror import job, toml_file
 from kafkasource.mirror.files import LocalFiles, newest_record
 from kafkasource.reader import Reader
+from kafkasource.testing.broker import Broker
 from kafkasource.writer import Writer
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]

@@ -7,8 +7,8 @@ import pickle
 import pytest
 
 from kafkasource import options
+from kafkasource.kafka.process import PerProcess
 from kafkasource.options import connect
-from kafkasource.process import PerProcess
 
 KAFKA = {"kafka.bootstrap.servers": "broker:9093", "kafka.sasl.username": "billing", "subscribe": "events"}
 SECRET = KAFKA | {"Kafka.SASL.password": "geheim"}

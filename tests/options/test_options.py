@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kafkasource import options
-from kafkasource.client.config import ClientConfig
 from kafkasource.errors import OptionError
+from kafkasource.kafka.config import ClientConfig
 from kafkasource.types import IsolationLevel, NewTopic
 
 PAGE = (Path(__file__).parents[2] / "docs" / "options.md").read_text()

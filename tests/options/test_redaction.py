@@ -1,6 +1,6 @@
 """What spark-conf/ tells Spark to hide covers each option that the table marks secret, under each of its names.
 
-`tests/spark/test_secrets_over_connect.py` lets Spark itself apply the expressions.
+`tests/spark/test_secrets_left_behind.py` lets Spark itself apply the expressions.
 """
 
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkasource import properties
+from kafkasource.kafka.security import properties
 from kafkasource.options import OPTIONS, REDACTION, hides_secrets
 from kafkasource.options.registry import REGISTRY_OPTIONS
 from kafkasource.options.types import SECRET

@@ -24,10 +24,11 @@ from fake_broker import Answer, Error, FakeNet, close_clients, serve
 from fetch_rig import Kafka, Rig
 from one_record import write_a_record
 
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.parts.offsets import EARLIEST
 from kafkasource.errors import TABLE, KafkaSourceError
-from kafkasource.protocol.apis import (
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.cluster.offsets import EARLIEST
+from kafkasource.kafka.producer.producer_id import TaskTransaction
+from kafkasource.kafka.protocol.apis import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
@@ -42,7 +43,6 @@ from kafkasource.protocol.apis import (
     TXN_OFFSET_COMMIT,
     Api,
 )
-from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.types import TopicPartition
 
 T0 = TopicPartition("t", 0)

@@ -13,10 +13,10 @@ from certificate_maker import Issued, java_keystore, java_truststore
 from proxy import Proxy
 from token_server import Endpoint, an_endpoint, granted
 
-from kafkasource.broker.security.certificates import Authority, Certificate, truststore
-from kafkasource.broker.security.jaas import MODULES
-from kafkasource.broker.security.secured import SecuredCluster
-from kafkasource.broker.security.tokens import TokenSigner
+from kafkasource.testing.broker.security.certificates import Authority, Certificate, truststore
+from kafkasource.testing.broker.security.jaas import MODULES
+from kafkasource.testing.broker.security.secured import SecuredCluster
+from kafkasource.testing.broker.security.tokens import TokenSigner
 
 STORE_PASSWORD, KEY_PASSWORD = "store-geheim", "key-geheim"
 LISTENERS = ("PLAINTEXT", "SSL", "MTLS", "SASL_SSL", "SASL_PLAINTEXT", "JWKS", "REAUTH")

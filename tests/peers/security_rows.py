@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kafkasource.broker.security import jaas
+from kafkasource.testing.broker.security import jaas
 
 PLAIN, SCRAM_256, SCRAM_512, OAUTH = "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"
 PASSWORD = {"alice": "alice-secret", "bob": 'b"o\\b, =]ü'}  # as secured_brokers.py has them
@@ -195,9 +195,11 @@ ROWS = (
         "this listener has no SASL"),
 )  # fmt: skip
 
-_KDC = "needs a KDC: tests/security/test_security_matrix.py and tests/broker/test_kerberos.py have one"
-_AMAZON = "names a class of Amazon's: tests/security/test_vendor_tokens.py reads its options"
-_LATER = "the JVM connector's Kafka client, 3.9, does not have it: tests/security compares with Kafka 4's own classes"
+_KDC = "needs a KDC: tests/kafka/security/test_security_matrix.py and tests/testing/broker/test_kerberos.py have one"
+_AMAZON = "names a class of Amazon's: tests/kafka/security/test_vendor_tokens.py reads its options"
+_LATER = (
+    "the JVM connector's Kafka client, 3.9, does not have it: tests/kafka/security compares with Kafka 4's own classes"
+)
 _OURS = "no option of Java's"
 
 # Options of our table that no row has.

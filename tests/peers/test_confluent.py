@@ -9,7 +9,7 @@ from confluent_reader import messages_of
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.peers]
 
 RECORDS = 100_000
-# The others are in make extended: tests/sink/test_write_to_broker.py and tests/source/fetch/test_read_as_confluent.py
+# The others are in make extended: tests/sink/test_write_to_broker.py and tests/kafka/fetch/test_read_as_confluent.py
 # have all of them in make test, without Spark, which does not see codecs.
 CODECS = ["zstd", *(pytest.param(name, marks=pytest.mark.extended) for name in ("none", "gzip", "snappy", "lz4"))]
 

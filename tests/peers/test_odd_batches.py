@@ -28,10 +28,10 @@ from confluent_topic import eventually
 from java_programs import ask_java
 from record_wire import LOG_APPEND, batch, record, varint
 
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
 from kafkasource.errors import CorruptRecordBatch
-from kafkasource.protocol.apis import PRODUCE
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.protocol.apis import PRODUCE
 from kafkasource.reader import Reader
 from kafkasource.types import TopicPartition
 

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 import pyarrow as pa
 from sink_fakes import AcknowledgingClient, FakeClient
 
-from kafkasource.records.batches import decode
+from kafkasource.kafka.producer.rows import Rows
+from kafkasource.kafka.records.batches import decode
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.fan_out import FanOut
 from kafkasource.sink.clusters.producers import ClusterProducers
-from kafkasource.sink.columns import Rows
 from kafkasource.types import TopicPartition
 
 LEADERS = {TopicPartition("t", 0): 1, TopicPartition("t", 1): 1}

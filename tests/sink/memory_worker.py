@@ -14,11 +14,11 @@ import pyarrow as pa
 from proxy import Proxy, ThroughProxy
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from kafkasource.client.network.network_client import NetworkClient
+from kafkasource.kafka.network.network_client import NetworkClient
+from kafkasource.kafka.producer import producer as producer_module
+from kafkasource.kafka.producer.producer import Producer
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.targets import ONLY
-from kafkasource.sink.producer import producer as producer_module
-from kafkasource.sink.producer.producer import Producer
 from kafkasource.sink.writer import StreamWriter
 
 ROWS, VALUE_BYTES = 10_000, 100  # of an Arrow batch, as Spark hands them over

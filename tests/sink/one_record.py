@@ -5,13 +5,13 @@ from dataclasses import replace
 from sink_fakes import T0, columns
 
 from kafkasource import options
-from kafkasource.records.builder import BatchBuilder
-from kafkasource.sink.producer.accumulator import RecordAccumulator
-from kafkasource.sink.producer.client import Wakeup
-from kafkasource.sink.producer.config import ProducerConfig
-from kafkasource.sink.producer.pool import BufferPool
-from kafkasource.sink.producer.queues import PartitionQueues
-from kafkasource.sink.producer.sender import Sender
+from kafkasource.kafka.producer.accumulator import RecordAccumulator
+from kafkasource.kafka.producer.client import Wakeup
+from kafkasource.kafka.producer.config import ProducerConfig
+from kafkasource.kafka.producer.pool import BufferPool
+from kafkasource.kafka.producer.queues import PartitionQueues
+from kafkasource.kafka.producer.sender import Sender
+from kafkasource.kafka.records.builder import BatchBuilder
 
 IN_TIME_S = 120  # delivery.timeout.ms
 

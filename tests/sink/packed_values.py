@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from kafkasource.records.arrow.columns import ROW_SCHEMA
-from kafkasource.records.arrow.packed import pack
+from kafkasource.kafka.records.arrow.columns import ROW_SCHEMA
+from kafkasource.kafka.records.arrow.packed import pack
 
 
 def packed(values):

@@ -11,16 +11,16 @@ from functools import partial
 import pyarrow as pa
 
 from kafkasource import options
-from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
 from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
-from kafkasource.protocol.apis import INIT_PRODUCER_ID, PRODUCE
-from kafkasource.records.builder import BatchBuilder, RecordColumns
-from kafkasource.sink.producer.accumulator import RecordAccumulator
-from kafkasource.sink.producer.client import Wakeup
-from kafkasource.sink.producer.config import ProducerConfig
-from kafkasource.sink.producer.pool import BufferPool
-from kafkasource.sink.producer.queues import PartitionQueues
-from kafkasource.sink.producer.sender import Sender
+from kafkasource.kafka.network.metadata import PartitionMetadata, TopicMetadata
+from kafkasource.kafka.producer.accumulator import RecordAccumulator
+from kafkasource.kafka.producer.client import Wakeup
+from kafkasource.kafka.producer.config import ProducerConfig
+from kafkasource.kafka.producer.pool import BufferPool
+from kafkasource.kafka.producer.queues import PartitionQueues
+from kafkasource.kafka.producer.sender import Sender
+from kafkasource.kafka.protocol.apis import INIT_PRODUCER_ID, PRODUCE
+from kafkasource.kafka.records.builder import BatchBuilder, RecordColumns
 from kafkasource.types import Node, ProducerId, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkasource.exactly_once.counts import TransactionCounts
 from kafkasource.sink import commit_report as commit_log
-from kafkasource.sink.commit_report import SinkCommit, TransactionCounts, gathered, tell
+from kafkasource.sink.commit_report import SinkCommit, gathered, tell
 from kafkasource.sink.reports import ClusterReport
 from kafkasource.types import TopicPartition, Written
 

@@ -11,10 +11,11 @@ from pyspark.sql.types import StructType
 
 from kafkasource import options
 from kafkasource.errors import BadRecord, OptionError
-from kafkasource.records.arrow.columns import HEADERS_TYPE
+from kafkasource.formats.reading.formats import BAD_RECORD_TYPE
+from kafkasource.kafka.producer.rows import InvalidRow
+from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.clusters import targets
-from kafkasource.sink.columns import InvalidRow, InvalidSchema, SinkSchema
-from kafkasource.source.typed.formats import BAD_RECORD_TYPE
+from kafkasource.sink.columns import InvalidSchema, SinkSchema
 
 TYPES = {
     "value": pa.binary(),

@@ -11,11 +11,11 @@ from sink_fakes import AcknowledgingClient
 
 from kafkasource import writer
 from kafkasource.errors import BrokerError, OptionError, UnsupportedApiVersion
-from kafkasource.protocol.apis import CREATE_TOPICS, METADATA
+from kafkasource.kafka.producer.producer import Producer
+from kafkasource.kafka.protocol.apis import CREATE_TOPICS, METADATA
 from kafkasource.sink import dead_letters, new_topic
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.new_topic import create_in, create_missing
-from kafkasource.sink.producer.producer import Producer
 from kafkasource.sink.writer import BatchWriter, StreamWriter
 from kafkasource.types import NewTopic, TopicPartition
 

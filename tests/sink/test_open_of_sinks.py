@@ -7,10 +7,10 @@ from fake_broker import FakeKafka, serve
 from fake_transactions import FakeTransaction
 
 import kafkasource
-from kafkasource.client.parts.transactions import DescribedTransaction, ListedTransaction
 from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.exactly_once.names import TransactionalIds
+from kafkasource.kafka.cluster.transactions import DescribedTransaction, ListedTransaction
 from kafkasource.sink.open_transactions import abort, of_clusters, open_transactions
-from kafkasource.sink.transactions.names import TransactionalIds
 
 IDS = TransactionalIds("orders")
 

@@ -4,9 +4,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from kafkasource.records.arrow.columns import ROW_SCHEMA_WITH_HEADERS
-from kafkasource.records.arrow.packed import PACKED_SCHEMA, pack
-from kafkasource.sink.columns import InvalidRow, SinkSchema
+from kafkasource.kafka.producer.rows import InvalidRow
+from kafkasource.kafka.records.arrow.columns import ROW_SCHEMA_WITH_HEADERS
+from kafkasource.kafka.records.arrow.packed import PACKED_SCHEMA, pack
+from kafkasource.sink.columns import SinkSchema
 
 PACKED = StructType([StructField("records", BinaryType())])
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkasource.errors import OptionError
-from kafkasource.sink.columns import InvalidRow, Rows
-from kafkasource.sink.partitioner import Partitioner, PartitionerFailed
+from kafkasource.kafka.producer.partitioner import Partitioner, PartitionerFailed
+from kafkasource.kafka.producer.rows import InvalidRow, Rows
+from kafkasource.sink.partitioner import partitioner_of
 
 
 def rows(count, keys=None, partitions=None, value=b"v" * 84, topic="t"):
@@ -116,7 +117,7 @@ def named(function):
 
 
 def test_a_function_is_named_by_module_and_name():
-    mine = Partitioner.from_option(f"{__name__}:by_value_length", 1024)
+    mine = partitioner_of(f"{__name__}:by_value_length", 1024)
     assert mine.partitions(rows(3, value=b"xx"), 7, range(7)).to_pylist() == [2, 2, 2]
     assert mine.partitions(rows(3, value=b"xx"), 7, range(7)).type == pa.int32()
 
@@ -130,7 +131,7 @@ def test_a_function_is_named_by_module_and_name():
 )
 def test_a_function_that_is_not_there_names_the_option(name, says):
     with pytest.raises(OptionError, match=says):
-        Partitioner.from_option(name, 1024)
+        partitioner_of(name, 1024)
 
 
 def test_a_function_is_given_arrow_columns_and_how_many_partitions_there_are():

@@ -9,17 +9,17 @@ import pytest
 from confluent_reader import cluster_id_of, messages_of
 
 from kafkasource import options
-from kafkasource.broker import Broker
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
 from kafkasource.errors import InvalidRecord, MessageTooLarge
-from kafkasource.records.arrow.columns import HEADERS_TYPE
-from kafkasource.sink.columns import Rows
-from kafkasource.sink.partitioner import Partitioner
-from kafkasource.sink.producer.config import ProducerConfig
-from kafkasource.sink.producer.delivery import Delivery, Outlet
-from kafkasource.sink.producer.producer import Producer
-from kafkasource.sink.producer.producer_id import TaskTransaction
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.producer.config import ProducerConfig
+from kafkasource.kafka.producer.delivery import Delivery, Outlet
+from kafkasource.kafka.producer.partitioner import Partitioner
+from kafkasource.kafka.producer.producer import Producer
+from kafkasource.kafka.producer.producer_id import TaskTransaction
+from kafkasource.kafka.producer.rows import Rows
+from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
+from kafkasource.testing.broker import Broker
 from kafkasource.types import TopicPartition
 from kafkasource.writer import Writer
 

@@ -13,12 +13,12 @@ from kept_schemas import framed
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafkasource import metrics
-from kafkasource.admin.dead_letters import Origin
-from kafkasource.admin.replay import Choice
-from kafkasource.records.arrow.columns import HEADERS_TYPE
+from kafkasource.kafka.producer.rows import InvalidRow
+from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.clusters import targets
-from kafkasource.sink.columns import InvalidRow
 from kafkasource.sink.writer import BatchWriter
+from kafkasource.tools.admin.dead_letters import Origin
+from kafkasource.tools.admin.replay import Choice
 
 ORDER = {"type": "record", "name": "Order", "fields": [
     {"name": "id", "type": "long"},
@@ -126,7 +126,7 @@ def test_they_go_to_the_topic_of_dead_letters_as_json_with_the_field_and_the_rea
 
 
 def test_keys_and_values_that_are_both_encoded_are_both_json_and_no_row_is_lost_or_doubled(registry, monkeypatch):
-    monkeypatch.setattr("kafkasource.sink.typed.rows.MOST_BYTES", 200)  # many pieces, of keys and of values
+    monkeypatch.setattr("kafkasource.formats.writing.rows.MOST_BYTES", 200)  # many pieces, of keys and of values
     registry.add("keys", '{"type":"enum","name":"K","symbols":["A","B"]}')
     columns = {"topic": pa.string(), "key": pa.string(), "value": VALUE}
     options = {"keyFormat": "avro", "keyWriterSchema": "subject:keys", "writerSchema": "id:1", "topic": None}

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import StructType
 
-from kafkasource.records.arrow.columns import HEADERS_TYPE
-from kafkasource.sink.columns import InvalidRow, InvalidSchema, SinkSchema
+from kafkasource.kafka.producer.rows import InvalidRow
+from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
+from kafkasource.sink.columns import InvalidSchema, SinkSchema
 
 
 def spark_schema(ddl):

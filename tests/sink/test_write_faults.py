@@ -9,15 +9,15 @@ from confluent_reader import values_of
 from proxy import Proxy, ThroughProxy
 
 from kafkasource import options
-from kafkasource.broker import Broker
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
-from kafkasource.client.network.network_client import NetworkClient
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.network.network_client import NetworkClient
+from kafkasource.kafka.producer import producer as producer_module
+from kafkasource.kafka.producer.config import ProducerConfig
+from kafkasource.kafka.producer.partitioner import Partitioner
+from kafkasource.kafka.producer.producer import Producer
 from kafkasource.sink.columns import SinkSchema
-from kafkasource.sink.partitioner import Partitioner
-from kafkasource.sink.producer import producer as producer_module
-from kafkasource.sink.producer.config import ProducerConfig
-from kafkasource.sink.producer.producer import Producer
+from kafkasource.testing.broker import Broker
 
 pytestmark = pytest.mark.broker
 

@@ -16,18 +16,19 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType, YearMonthIntervalType
 
 from kafkasource.errors import KafkaSourceError, OptionError, RegistryError, SchemaError
-from kafkasource.records.arrow.columns import HEADERS_TYPE
+from kafkasource.formats.reading.formats import BAD_RECORD_TYPE
+from kafkasource.formats.schema_source import RegisteredSchema
+from kafkasource.formats.writing import resolve
+from kafkasource.formats.writing.formats import WriteFormat
+from kafkasource.kafka.producer.rows import InvalidRow
+from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.clusters import targets
-from kafkasource.sink.columns import InvalidRow, InvalidSchema, SinkSchema
-from kafkasource.sink.typed import resolve
-from kafkasource.sink.typed.formats import WriteFormat
+from kafkasource.sink.columns import InvalidSchema, SinkSchema
 from kafkasource.sink.writer import BatchWriter, StreamWriter
-from kafkasource.source.typed.formats import BAD_RECORD_TYPE
-from kafkasource.typed.schema_source import RegisteredSchema
 
 fastavro = pytest.importorskip("fastavro")
 
-FRAMES = json.loads((Path(__file__).parents[1] / "typed" / "confluent_frames.json").read_text())
+FRAMES = json.loads((Path(__file__).parents[1] / "formats" / "confluent_frames.json").read_text())
 ORDER = json.loads(FRAMES["schema"])
 VALUE = pa.struct([("id", pa.int64()), ("item", pa.string())])
 COLUMNS = {"key": pa.string(), "value": VALUE}
@@ -73,7 +74,7 @@ def test_a_task_asks_no_registry_and_is_told_no_credentials(registry):
     writer = written(registry.url, schemaRegistry__basic__auth__user__info="a:secret")
     state = pickle.dumps(writer)
     asked = len(registry.requests)
-    assert b"secret" not in state.replace(b"kafkasource.secrets", b"")
+    assert b"secret" not in state.replace(b"kafkasource.kafka.security.secrets", b"")
     for _ in range(2):
         assert len(list(pickle.loads(state)._schema.rows(batch()))) == 1
     pickle.dumps(writer)  # Spark may do so several times
@@ -131,7 +132,7 @@ def test_headers_with_ids_stand_behind_a_rows_own_and_a_tombstone_has_none(regis
 
 
 def test_a_large_batch_comes_in_pieces_whose_rows_stay_together(registry, monkeypatch):
-    monkeypatch.setattr("kafkasource.sink.typed.rows.MOST_BYTES", 5000)
+    monkeypatch.setattr("kafkasource.formats.writing.rows.MOST_BYTES", 5000)
     registry.add("orders-value", FRAMES["schema"])
     registry.add("orders-key", '"string"')
     values = [{"id": n, "item": "x" * (n % 300)} for n in range(1000)]

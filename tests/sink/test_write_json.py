@@ -12,8 +12,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, StructType, VariantType
 
 from kafkasource.errors import OptionError, SchemaError
+from kafkasource.kafka.producer.rows import InvalidRow
 from kafkasource.sink.clusters import targets
-from kafkasource.sink.columns import InvalidRow
 from kafkasource.sink.writer import BatchWriter
 
 ORDER = json.dumps({

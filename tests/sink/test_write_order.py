@@ -13,14 +13,14 @@ from confluent_reader import messages_of
 from proxy import Proxy, ThroughProxy
 
 from kafkasource import options
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
-from kafkasource.client.network.network_client import NetworkClient
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.network.network_client import NetworkClient
+from kafkasource.kafka.producer.config import ProducerConfig
+from kafkasource.kafka.producer.partitioner import Partitioner
+from kafkasource.kafka.producer.producer import Producer
+from kafkasource.kafka.producer.producer_id import TaskTransaction
 from kafkasource.sink.columns import SinkSchema
-from kafkasource.sink.partitioner import Partitioner
-from kafkasource.sink.producer.config import ProducerConfig
-from kafkasource.sink.producer.producer import Producer
-from kafkasource.sink.producer.producer_id import TaskTransaction
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

@@ -13,16 +13,16 @@ from confluent_producer import ordered_producer
 from confluent_reader import messages_of
 from pyspark.sql.types import StructType
 
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
 from kafkasource.errors import DeadlineExceeded, MessageTooLarge
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.producer.accumulator import RecordTooLarge
+from kafkasource.kafka.producer.producer import shared_producer
+from kafkasource.kafka.producer.rows import InvalidRow
+from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
 from kafkasource.reader import Reader
-from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.targets import ONLY
-from kafkasource.sink.columns import InvalidRow
-from kafkasource.sink.producer.accumulator import RecordTooLarge
-from kafkasource.sink.producer.producer import shared_producer
 from kafkasource.sink.writer import BatchWriter
 from kafkasource.types import TopicPartition as OurTopicPartition
 

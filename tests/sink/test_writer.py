@@ -13,14 +13,15 @@ from sink_fakes import AcknowledgingClient
 from kafkasource import options
 from kafkasource.datasource import KafkaDataSource
 from kafkasource.errors import ClientClosed, OptionError
+from kafkasource.kafka.producer import producer as producer_module
+from kafkasource.kafka.producer.config import ProducerConfig
+from kafkasource.kafka.producer.producer import Producer, shared_producer
+from kafkasource.kafka.producer.rows import InvalidRow
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.targets import ONLY
-from kafkasource.sink.columns import InvalidRow, InvalidSchema
+from kafkasource.sink.columns import InvalidSchema
 from kafkasource.sink.commit_report import SinkCommit
-from kafkasource.sink.producer import producer as producer_module
-from kafkasource.sink.producer.config import ProducerConfig
-from kafkasource.sink.producer.producer import Producer, shared_producer
 from kafkasource.sink.reports import ClusterReport, TaskReport
 from kafkasource.sink.writer import BatchWriter, StreamWriter
 from kafkasource.spark_api import DataSourceStreamArrowWriter

@@ -22,9 +22,9 @@ from types import MappingProxyType
 
 from fake_transactions import LAST_EPOCH
 
-from kafkasource.client.parts.transactions import Ahead, DescribedTransaction, Listed, ListedTransaction
 from kafkasource.errors import BrokerError, DeadlineExceeded, UnsupportedApiVersion, error_for
-from kafkasource.sink.transactions.driver import ExactlyOnce
+from kafkasource.exactly_once.driver.driver import ExactlyOnce
+from kafkasource.kafka.cluster.transactions import Ahead, DescribedTransaction, Listed, ListedTransaction
 from kafkasource.types import ProducerId, TopicPartition
 
 OFFSETS = TopicPartition("__consumer_offsets", 0)

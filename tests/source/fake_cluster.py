@@ -3,9 +3,9 @@
 import uuid
 from types import SimpleNamespace
 
-from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
-from kafkasource.client.parts.offsets import EpochEnd, ListedOffset
 from kafkasource.errors import UnknownTopicOrPartition
+from kafkasource.kafka.cluster.offsets import EpochEnd, ListedOffset
+from kafkasource.kafka.network.metadata import PartitionMetadata, TopicMetadata
 from kafkasource.source.plan.offsets import EARLIEST, LATEST
 from kafkasource.types import IsolationLevel, TopicPartition
 

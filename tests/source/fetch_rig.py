@@ -8,11 +8,11 @@ from fake_broker import LOG_END, FakeKafka, FakeNet
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from kafkasource import options
-from kafkasource.protocol.apis import FETCH
-from kafkasource.source.fetch.budget import FetchBudget
-from kafkasource.source.fetch.config import FetchSettings
-from kafkasource.source.fetch.fetcher import PartitionFetcher
-from kafkasource.source.fetch.task import in_order, open_partitions
+from kafkasource.kafka.fetch.budget import FetchBudget
+from kafkasource.kafka.fetch.config import FetchSettings
+from kafkasource.kafka.fetch.fetcher import PartitionFetcher
+from kafkasource.kafka.fetch.task import in_order, open_partitions
+from kafkasource.kafka.protocol.apis import FETCH
 from kafkasource.types import OffsetRange, TopicPartition
 
 TP = TopicPartition("t", 0)

@@ -3,7 +3,7 @@ import logging
 import pytest
 
 from kafkasource.errors import DataLoss
-from kafkasource.source.loss import PARTITIONS_DELETED, Loss, report
+from kafkasource.kafka.fetch.loss import PARTITIONS_DELETED, Loss, report
 
 GONE = Loss(PARTITIONS_DELETED, "Partitions t-0 have been deleted.", "They are not read any more.")
 

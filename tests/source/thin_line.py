@@ -5,7 +5,7 @@ from __future__ import annotations
 from fake_broker import FakeNet, FakeTransport
 from fetch_rig import Kafka, record_batch
 
-from kafkasource.protocol.apis import FETCH
+from kafkasource.kafka.protocol.apis import FETCH
 
 CHUNK = 16_384
 

@@ -23,12 +23,12 @@ def read(topic):
 
 
 def kernel_of_executors(rows):
-    from kafkasource import records
+    from kafkasource.kafka import records
 
     for _ in rows:
         pass
     print(f"executor's Python is in {sys.prefix}", file=sys.stderr)
-    yield f"{records.__file__.endswith('.zip/kafkasource/records/__init__.py')} {records.COMPILED}"
+    yield f"{records.__file__.endswith('.zip/kafkasource/kafka/records/__init__.py')} {records.COMPILED}"
 
 
 rows = spark.range(2000, numPartitions=2).selectExpr("CAST(id AS STRING) AS key", "CAST(id AS STRING) AS value")

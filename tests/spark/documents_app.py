@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import kafkasource
-from kafkasource.client import ClientConfig, Cluster
+from kafkasource.kafka import ClientConfig, Cluster
 
 BOOTSTRAP, FOLDER, *DOCUMENTS = sys.argv[1:]
 ROOT = Path(__file__).parent.parent.parent

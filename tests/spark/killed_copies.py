@@ -1,7 +1,7 @@
 """An application that copies a topic and is killed all the while, and what another client finds of its copies.
 
 The application runs in processes of its own (exactly_once_app.py). Here its input is written, it is told where the next
-of its processes is to kill itself (`sink.transactions.crash_points`) or is killed from outside, and in the end
+of its processes is to kill itself (`exactly_once.crash_points`) or is killed from outside, and in the end
 confluent-kafka reads the copies at read_committed.
 """
 
@@ -28,7 +28,7 @@ from java_programs import SHORT_LIVED_JVM
 from spark_processes import linked_spark_home
 
 from campaign.whole_files import write_whole
-from kafkasource.sink.transactions.crash_points import ENVIRONMENT, POINTS
+from kafkasource.exactly_once.crash_points import ENVIRONMENT, POINTS
 
 APP = Path(__file__).with_name("exactly_once_app.py")
 ROOT = APP.parent.parent.parent

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from other_sparks import run_on
 from schema_strategies import record_schemas
 
-from kafkasource.broker import cache_dir, resolve_jars
 from kafkasource.errors import SchemaError
-from kafkasource.typed.avro.parse import parse_schema
+from kafkasource.formats.avro.parse import parse_schema
+from kafkasource.testing.broker import cache_dir, resolve_jars
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.extended, pytest.mark.peers]
 APP = Path(__file__).with_name("spark_avro_app.py")

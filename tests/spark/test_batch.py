@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
 from kafkasource.types import TopicPartition
 from kafkasource.writer import Writer
 

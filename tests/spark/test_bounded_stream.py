@@ -5,8 +5,8 @@ import json
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from spark_processes import SparkProcess, environment_with, python_environment, python_of
 
-from kafkasource.broker.properties import free_ports
+from kafkasource.testing.broker.properties import free_ports
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.extended]
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"

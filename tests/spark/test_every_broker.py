@@ -13,10 +13,10 @@ import pytest
 from spark_releases import runs_here
 
 import kafkasource
-from kafkasource.broker import Broker
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
 from kafkasource.errors import UnsupportedApiVersion
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.testing.broker import Broker
 from kafkasource.types import TopicPartition
 
 kafka = pytest.importorskip("kafka")

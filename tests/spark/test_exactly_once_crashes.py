@@ -14,9 +14,9 @@ from contextlib import contextmanager
 import pytest
 from killed_copies import IN_PARTITIONS, Application
 
-from kafkasource.broker import Broker
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.testing.broker import Broker
 
 pytestmark = [pytest.mark.spark]
 
@@ -37,8 +37,8 @@ def record(commit):
 # Python imports it at the start of each of its processes that find it: a bug, from the moment that the file is there.
 NO_RECOVERY = """
 import os
-from kafkasource.sink.transactions.driver import ExactlyOnce
-from kafkasource.sink.transactions.task.transactions import Recovered, TaskTransactions
+from kafkasource.exactly_once.driver.driver import ExactlyOnce
+from kafkasource.exactly_once.task.transactions import Recovered, TaskTransactions
 
 def unless_planted(right):
     file = os.path.join(os.path.dirname(__file__), "planted")

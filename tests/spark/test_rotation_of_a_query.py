@@ -8,8 +8,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic, ScramMechanism, UserScramCredentialDeletion
 from confluent_reader import values_of
 
-from kafkasource.broker import Broker, Listener, Security
-from kafkasource.broker.security.certificates import Authority
+from kafkasource.testing.broker import Broker, Listener, Security
+from kafkasource.testing.broker.security.certificates import Authority
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.extended]
 

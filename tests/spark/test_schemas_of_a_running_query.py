@@ -10,8 +10,8 @@ import pytest
 from kept_schemas import framed
 from test_typed_rows import EVERY, OLD, READ_OLD, avro, write
 
-from kafkasource.broker import Registry
-from kafkasource.registry import Definition, RegistryClient, RegistryOptions
+from kafkasource.formats.registry import Definition, RegistryClient, RegistryOptions
+from kafkasource.testing.broker import Registry
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.extended]
 

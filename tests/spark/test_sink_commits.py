@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 

@@ -15,7 +15,7 @@ from killed_copies import Application
 from spark_processes import ROOT, environment_with, python_environment, python_of
 from standalone_cluster import standalone_cluster
 
-from kafkasource.cli import main
+from kafkasource.tools.cli import main
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.extended]
 JOB = Path(__file__).parent / "cluster_job.py"
@@ -60,7 +60,7 @@ def test_the_zip_that_bundle_writes_serves_batches_and_streams_uncompiled(submit
 def test_the_archive_that_bundle_writes_brings_the_compiled_package_by_the_printed_line(submit, cluster, tmp_path):
     environment = python_environment(tmp_path / "packed", with_kafkasource=True)
     archive = tmp_path / "environment.tar.gz"
-    bundle = "import sys; from kafkasource.cli import main; sys.exit(main(sys.argv[1:]))"
+    bundle = "import sys; from kafkasource.tools.cli import main; sys.exit(main(sys.argv[1:]))"
     command = [python_of(environment), "-c", bundle, "bundle", "environment", str(archive), "--json"]
     own = environment_with(python_of(environment))
     bundled = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, check=True)

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 from chosen_cases import pairs
 
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
-from kafkasource.sink.transactions.crash_points import ABORTING
-from kafkasource.sink.transactions.query_identity import IdentitySource
+from kafkasource.exactly_once.crash_points import ABORTING
+from kafkasource.exactly_once.query_identity import IdentitySource
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
 
 pytestmark = [pytest.mark.spark]
 

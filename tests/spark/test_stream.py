@@ -7,8 +7,8 @@ import json
 import pytest
 from python_workers import kill_idle_workers
 
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 

@@ -12,9 +12,9 @@ from proxy_frames import FAULTS, FrameProxy
 from stream_under_fault import PARTITIONS, Reading, Topic, until
 
 import kafkasource
-from kafkasource.broker import Broker
-from kafkasource.monitor.local_dir import local_dir
-from kafkasource.protocol.apis import FETCH, LIST_OFFSETS, METADATA
+from kafkasource.kafka.protocol.apis import FETCH, LIST_OFFSETS, METADATA
+from kafkasource.testing.broker import Broker
+from kafkasource.tools.monitor.local_dir import local_dir
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.peers, pytest.mark.slow]
 

@@ -14,7 +14,7 @@ from confluent_reader import messages_of
 from fake_registry import a_registry
 from pyspark.errors import PySparkException
 
-from kafkasource.sink.transactions.crash_points import POINTS
+from kafkasource.exactly_once.crash_points import POINTS
 
 fastavro = pytest.importorskip("fastavro")
 pytestmark = [pytest.mark.broker, pytest.mark.spark]

@@ -11,7 +11,7 @@ from confluent_reader import values_of
 from other_sparks import python_of, run_on
 from upgrade_app import ROWS_PER_BATCH
 
-from kafkasource.broker import jvm_connector_jars
+from kafkasource.testing.broker import jvm_connector_jars
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.extended]
 APP = Path(__file__).with_name("upgrade_app.py")

@@ -10,13 +10,13 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from kafkasource.errors import AuthorizationFailed, DeadlineExceeded, KafkaSourceError, OutOfOrderSequenceNumber
-from kafkasource.records.builder import RecordColumns
+from kafkasource.exactly_once.task.content import ContentSum
+from kafkasource.kafka.producer.delivery import Delivery
+from kafkasource.kafka.producer.producer_id import TaskTransaction
+from kafkasource.kafka.producer.queues import Span
+from kafkasource.kafka.records.builder import RecordColumns
 from kafkasource.sink.clusters.offset_spans import StoredAt
 from kafkasource.sink.clusters.slow_cluster import Health, Refusals
-from kafkasource.sink.producer.delivery import Delivery
-from kafkasource.sink.producer.producer_id import TaskTransaction
-from kafkasource.sink.producer.queues import Span
-from kafkasource.sink.transactions.task.content import ContentSum
 from kafkasource.types import Discarded, TopicPartition, Written
 
 

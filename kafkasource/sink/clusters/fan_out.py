@@ -12,12 +12,19 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkasource import memory, metrics
-from kafkasource.arrow_scalars import scalar
-from kafkasource.client.caller import servers_of
-from kafkasource.client.metadata import TopicMetadata
+from kafkasource import metrics
 from kafkasource.errors import AuthorizationFailed, BootstrapFailed, DeadlineExceeded, InvalidTopic, KafkaSourceError
-from kafkasource.records.builder import RecordColumns
+from kafkasource.exactly_once.task.content import ContentSum
+from kafkasource.kafka import memory
+from kafkasource.kafka.cluster.caller import servers_of
+from kafkasource.kafka.network.metadata import TopicMetadata
+from kafkasource.kafka.producer.pool import BufferPoolExhausted
+from kafkasource.kafka.producer.producer import available, monotonic_ms
+from kafkasource.kafka.producer.producer_id import TaskTransaction
+from kafkasource.kafka.producer.rows import Rows
+from kafkasource.kafka.producer.sharing import Compressor
+from kafkasource.kafka.records.arrow_scalars import scalar
+from kafkasource.kafka.records.builder import RecordColumns
 from kafkasource.sink.clusters.deliveries import ClusterDelivery, Dropped, Ledger
 from kafkasource.sink.clusters.offset_spans import HandedOver, Mapped, gathered
 from kafkasource.sink.clusters.placement import Placement
@@ -25,12 +32,6 @@ from kafkasource.sink.clusters.producers import ClusterProducers
 from kafkasource.sink.clusters.routing import Placed, by_partition
 from kafkasource.sink.clusters.slow_cluster import Queue, Step, excess, step
 from kafkasource.sink.clusters.targets import ClusterTarget
-from kafkasource.sink.columns import Rows
-from kafkasource.sink.producer.pool import BufferPoolExhausted
-from kafkasource.sink.producer.producer import available, monotonic_ms
-from kafkasource.sink.producer.producer_id import TaskTransaction
-from kafkasource.sink.producer.sharing import Compressor
-from kafkasource.sink.transactions.task.content import ContentSum
 from kafkasource.types import Discarded, TopicPartition, Written
 
 log = logging.getLogger("kafkasource.sink")

@@ -2,7 +2,7 @@
 
 A thread for each topic keeps in memory what the topic holds, reads what other writers have added, and writes the
 partitions that got records. The commit waits for it, but not for long (`Recorder`). The caller hands in the topic,
-because reading it needs the source: `kafkasource.offset_map.OffsetMapTopic`.
+because reading it needs the source: `kafkasource.mirror.offset_map.OffsetMapTopic`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from kafkasource.client.caller import few
-from kafkasource.client.config import ClientConfig
 from kafkasource.errors import KafkaSourceError
+from kafkasource.kafka.cluster.caller import few
+from kafkasource.kafka.config import ClientConfig
 from kafkasource.sink.clusters.offset_spans import OffsetMap, extended
 
 

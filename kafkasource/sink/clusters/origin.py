@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkasource.sink.columns import Column
+from kafkasource.kafka.producer.rows import Column
 
 ORIGIN_HEADER = "mirror.origin"
 _BETWEEN = b"\0"  # in no topic's name and in no cluster's id

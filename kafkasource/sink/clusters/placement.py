@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 
+from kafkasource.kafka.producer.rows import Rows
+from kafkasource.kafka.producer.sharing import SharedRows
 from kafkasource.sink.clusters.routing import Placed, Placer
 from kafkasource.sink.clusters.targets import ClusterTarget
-from kafkasource.sink.columns import Rows
-from kafkasource.sink.partitioner import Partitioner
-from kafkasource.sink.producer.sharing import SharedRows
+from kafkasource.sink.partitioner import partitioner_of
 
 _Rule = tuple[object, ...]
 _Place = tuple[_Rule, int, tuple[int, ...]]
@@ -50,7 +50,7 @@ class Placement:
         key = _placing(target), partitions, tuple(available)
         placer = self._placers.get(key)
         if placer is None:
-            partitioner = Partitioner.from_option(target.partitioner, target.config.batch_bytes)
+            partitioner = partitioner_of(target.partitioner, target.config.batch_bytes)
             by_key = target.partitioning == "key"
             placer = self._placers[key] = Placer(partitioner, target.producers, by_key=by_key)
         if rows is not self._rows:

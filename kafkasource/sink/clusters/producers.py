@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from kafkasource import memory, metrics
-from kafkasource.client.cache import Use
-from kafkasource.process import PerProcess
+from kafkasource.kafka import counters, memory
+from kafkasource.kafka.cluster.cache import Use
+from kafkasource.kafka.process import PerProcess
+from kafkasource.kafka.producer.batch import ProducerBatch
+from kafkasource.kafka.producer.client import Client
+from kafkasource.kafka.producer.kept import Kept
+from kafkasource.kafka.producer.pool import BufferPool
+from kafkasource.kafka.producer.producer import Producer, monotonic_ms
 from kafkasource.sink.clusters.deliveries import Dropped
 from kafkasource.sink.clusters.slow_cluster import Health, Queue, Refusals
 from kafkasource.sink.clusters.targets import ClusterTarget
-from kafkasource.sink.producer.batch import ProducerBatch
-from kafkasource.sink.producer.client import Client
-from kafkasource.sink.producer.kept import Kept
-from kafkasource.sink.producer.pool import BufferPool
-from kafkasource.sink.producer.producer import Producer, monotonic_ms
 
 _MAX_CLUSTERS = 16  # kept by one process, unless one write has more
 
@@ -136,7 +136,7 @@ def _keep() -> Kept[ClusterTarget, ClusterProducers]:
 
 
 _kept = PerProcess(_keep)
-metrics.keeps("producers", lambda: len(kept.producers) if (kept := _kept.if_made) is not None else 0)
+counters.keeps("producers", lambda: len(kept.producers) if (kept := _kept.if_made) is not None else 0)
 
 
 def shared_producers(targets: Mapping[str, ClusterTarget]) -> dict[str, ClusterProducers]:

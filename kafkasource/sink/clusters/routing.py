@@ -17,14 +17,14 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkasource.arrow_scalars import scalar
+from kafkasource.kafka.producer.partitioner import Partitioner, int32_array
+from kafkasource.kafka.producer.queues import Span
+from kafkasource.kafka.producer.rows import Column, Rows
+from kafkasource.kafka.records.arrow.views import int32_values
+from kafkasource.kafka.records.arrow_scalars import scalar
+from kafkasource.kafka.records.partitions import order_by_partition, partition_by_key
 from kafkasource.options.java_regex import compile_java
-from kafkasource.records.arrow.views import int32_values
-from kafkasource.records.partitions import order_by_partition, partition_by_key
 from kafkasource.sink.clusters.origin import UnlessFrom
-from kafkasource.sink.columns import Column, Rows
-from kafkasource.sink.partitioner import Partitioner, int32_array
-from kafkasource.sink.producer.queues import Span
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from typing import Literal
 
 from kafkasource import options
 from kafkasource.errors import OptionError
+from kafkasource.kafka.producer.config import ProducerConfig
 from kafkasource.options import MAX_INT32, Options
 from kafkasource.options.java_regex import compile_java
 from kafkasource.sink.clusters.origin import UnlessFrom
 from kafkasource.sink.clusters.routing import Chosen
 from kafkasource.sink.dead_letters import dead_letter_topic_of
-from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.types import NewTopic
 
 Policy = Literal["block", "discard", "fail"]

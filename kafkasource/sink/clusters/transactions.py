@@ -12,18 +12,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from kafkasource.exactly_once.query_identity import IdentitySource
+from kafkasource.exactly_once.task.content import ContentSum
+from kafkasource.exactly_once.task.plan import BegunBatch, TaskResult, plan_task
+from kafkasource.exactly_once.task.task import Context, ExactlyOnceTask, Guarantee, Task
+from kafkasource.kafka.producer.producer_id import TaskTransaction
+from kafkasource.kafka.producer.rows import Rows
 from kafkasource.options import Options
 from kafkasource.sink.clusters.deliveries import ClusterDelivery
 from kafkasource.sink.clusters.targets import ClusterTarget
-from kafkasource.sink.columns import Rows
-from kafkasource.sink.producer.producer_id import TaskTransaction
-from kafkasource.sink.transactions.query_identity import IdentitySource
-from kafkasource.sink.transactions.task.content import ContentSum
-from kafkasource.sink.transactions.task.plan import BegunBatch, TaskResult, plan_task
-from kafkasource.sink.transactions.task.task import Context, ExactlyOnceTask, Guarantee, Task
 
 if TYPE_CHECKING:
-    from kafkasource.client.cluster import Cluster
+    from kafkasource.kafka.cluster.cluster import Cluster
 
 
 def guarantees(

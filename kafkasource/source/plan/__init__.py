@@ -1,0 +1,1 @@
+"""Plans which offsets a micro-batch, or a batch read, takes from each log. `planner` decides."""

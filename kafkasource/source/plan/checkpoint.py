@@ -16,7 +16,7 @@ from typing import Protocol
 from uuid import UUID
 
 from kafkasource.errors import KafkaSourceError
-from kafkasource.security.quoting import without_password
+from kafkasource.kafka.security.quoting import without_password
 from kafkasource.source.plan.offsets import StreamOffset, from_json
 from kafkasource.types import TopicPartition
 

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafkasource.errors import GroupAuthorizationFailed, KafkaSourceError, OptionError
-from kafkasource.source import loss
-from kafkasource.source.loss import Loss
+from kafkasource.kafka.fetch import loss
+from kafkasource.kafka.fetch.loss import Loss
 from kafkasource.source.plan.offsets import EARLIEST, Offsets, StreamOffset
 from kafkasource.source.plan.positions import Position
 from kafkasource.types import TopicPartition

@@ -21,8 +21,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kafkasource.client.caller import PROPAGATION_MS
-from kafkasource.client.log_view import LogView, compare
 from kafkasource.errors import (
     AuthorizationFailed,
     BootstrapFailed,
@@ -36,16 +34,18 @@ from kafkasource.errors import (
     UnsupportedApiVersion,
     UnsupportedVersion,
 )
-from kafkasource.source.loss import UNSEEN, describe
+from kafkasource.kafka.cluster.caller import PROPAGATION_MS
+from kafkasource.kafka.fetch.loss import UNSEEN, describe
+from kafkasource.kafka.network.log_view import LogView, compare
+from kafkasource.options.spelling import did_you_mean
 from kafkasource.source.plan.offsets import EARLIEST, LATEST, Offsets, StreamOffset
 from kafkasource.source.plan.planner import carried, new_leaders, other_epochs, recreated_topics
 from kafkasource.source.plan.subscription import Assign, SubscribePattern, SubscribeTopics, Subscription
-from kafkasource.spelling import did_you_mean
 from kafkasource.types import IsolationLevel, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkasource.client.cluster import Cluster
-    from kafkasource.client.parts.offsets import ListedOffset
+    from kafkasource.kafka.cluster.cluster import Cluster
+    from kafkasource.kafka.cluster.offsets import ListedOffset
     from kafkasource.options import Options
 
 log = logging.getLogger("kafkasource.source")

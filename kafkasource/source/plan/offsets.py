@@ -37,10 +37,10 @@ from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
-from kafkasource.client.log_view import LogView
-from kafkasource.client.parts.offsets import EARLIEST as EARLIEST
-from kafkasource.client.parts.offsets import LATEST as LATEST
 from kafkasource.errors import KafkaSourceError
+from kafkasource.kafka.cluster.offsets import EARLIEST as EARLIEST
+from kafkasource.kafka.cluster.offsets import LATEST as LATEST
+from kafkasource.kafka.network.log_view import LogView
 from kafkasource.metrics.log_ends import is_log_ends
 from kafkasource.types import TOPIC_NAME, TopicPartition
 

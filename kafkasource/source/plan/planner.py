@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkasource.client.log_view import LogView, Verdict, compare
 from kafkasource.errors import KafkaSourceError
-from kafkasource.source import loss
-from kafkasource.source.loss import Loss
+from kafkasource.kafka.fetch import loss
+from kafkasource.kafka.fetch.loss import Loss
+from kafkasource.kafka.network.log_view import LogView, Verdict, compare
 from kafkasource.source.plan.offsets import Offsets, PartitionOffsets, StreamOffset
 from kafkasource.source.plan.subscription import Assign, SubscribePattern, Subscription
 from kafkasource.types import OffsetRange, TopicPartition

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
-from kafkasource.source import loss
-from kafkasource.source.loss import Loss
+from kafkasource.kafka.fetch import loss
+from kafkasource.kafka.fetch.loss import Loss
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import Offsets, PartitionOffsets, StreamOffset
 from kafkasource.source.plan.planner import advanced, plan, questions, recreated_topics

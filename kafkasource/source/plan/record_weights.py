@@ -23,17 +23,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from kafkasource.client.parts.offsets import EARLIEST
 from kafkasource.errors import BrokerError, KafkaSourceError, OffsetOutOfRange, error_for
-from kafkasource.protocol.apis import FETCH
-from kafkasource.protocol.schema import Body
-from kafkasource.records import header as h
-from kafkasource.source.fetch.messages import fetch_body, last_version, partition_row
+from kafkasource.kafka.cluster.offsets import EARLIEST
+from kafkasource.kafka.fetch.messages import fetch_body, last_version, partition_row
+from kafkasource.kafka.protocol.apis import FETCH
+from kafkasource.kafka.protocol.schema import Body
+from kafkasource.kafka.records import header as h
 from kafkasource.source.plan.offsets import Offsets, PartitionOffsets
 from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkasource.client.cluster import Cluster
+    from kafkasource.kafka.cluster.cluster import Cluster
 
 log = logging.getLogger("kafkasource.source")
 

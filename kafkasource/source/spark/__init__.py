@@ -1,0 +1,1 @@
+"""The classes that Spark calls to read: `stream`, `batch`, `input_partition`, and the schema of the rows."""

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader
 
-from kafkasource.client.cache import shared_cluster
 from kafkasource.errors import OptionError
-from kafkasource.source import loss
+from kafkasource.kafka.cluster.cache import shared_cluster
+from kafkasource.kafka.fetch import loss
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import EARLIEST, LATEST, Offsets
 from kafkasource.source.plan.positions import check_start_before_end, ending_position, starting_position
@@ -30,8 +30,8 @@ from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkasource.formats.reading.formats import RowFormats
     from kafkasource.options import Options
-    from kafkasource.source.typed.formats import RowFormats
 
 log = logging.getLogger("kafkasource.source")
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from kafkasource.formats.framing import Side
+    from kafkasource.formats.reading.formats import RowFormats
+    from kafkasource.formats.schema_source import RegisteredSchema
     from kafkasource.options import Options
-    from kafkasource.source.typed.formats import RowFormats
-    from kafkasource.typed.framing import Side
-    from kafkasource.typed.schema_source import RegisteredSchema
 
 
 def row_formats(options: Options, schema: StructType | None = None) -> RowFormats | None:
@@ -20,9 +20,9 @@ def row_formats(options: Options, schema: StructType | None = None) -> RowFormat
     """
     if options["valueFormat"] == options["keyFormat"] == "binary":
         return None
+    from kafkasource.formats.reading.formats import RowFormats
     from kafkasource.source.plan.subscription import SubscribePattern, parse_subscription
     from kafkasource.source.spark.schema import known_readers, known_types
-    from kafkasource.source.typed.formats import RowFormats
 
     subscription = parse_subscription(options)
     topics = None if isinstance(subscription, SubscribePattern) else subscription.topics
@@ -35,9 +35,9 @@ def _given_types(options: Options, schema: StructType) -> dict[Side, RegisteredS
     from pyspark.sql.types import AtomicType
 
     from kafkasource.errors import OptionError, SchemaError
-    from kafkasource.source.typed.schemas import READER_OPTIONS
-    from kafkasource.typed.json.types_of import column_type
-    from kafkasource.typed.schema_source import JSON, RegisteredSchema
+    from kafkasource.formats.json.types_of import column_type
+    from kafkasource.formats.reading.schemas import READER_OPTIONS
+    from kafkasource.formats.schema_source import JSON, RegisteredSchema
 
     found = {}
     for side, option in READER_OPTIONS.items():

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from kafkasource import metrics
-from kafkasource.client.config import ClientConfig
-from kafkasource.memory.worker import spare_imports_from_gc
-from kafkasource.source.fetch.config import FetchSettings
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.fetch.config import FetchSettings
+from kafkasource.kafka.memory.worker import spare_imports_from_gc
 from kafkasource.source.plan.tasks import pack, split
 from kafkasource.tracebacks import without_tracebacks
 from kafkasource.types import OffsetRange, Packing, TopicPartition
@@ -20,8 +20,8 @@ from kafkasource.types import OffsetRange, Packing, TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkasource.formats.reading.formats import RowFormats
     from kafkasource.options import Options
-    from kafkasource.source.typed.formats import RowFormats
 
 
 class KafkaInputPartition(InputPartition):
@@ -91,8 +91,8 @@ class PartitionReader:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Rows of a partition's ranges. Runs in an executor's Python worker, whose connections outlive the task."""
-        from kafkasource.client.cache import shared_cluster
-        from kafkasource.source.fetch.kept_cluster import fetch_kept
+        from kafkasource.kafka.cluster.cache import shared_cluster
+        from kafkasource.kafka.fetch.kept_cluster import fetch_kept
 
         spare_imports_from_gc()
         # Where a plan is empty, Spark reads one partition: None on 4.1, one of None later.
@@ -100,11 +100,11 @@ class PartitionReader:
         try:
             batches = fetch_kept(self.config, ranges, self.settings)
             if self.formats is not None:
-                from kafkasource.source.typed.batches import typed_batches
+                from kafkasource.formats.reading.batches import typed_batches
 
                 batches = typed_batches(batches, self.formats, lambda: shared_cluster(self.config).metadata.cluster_id)
             if self.packing is not None:
-                from kafkasource.records.arrow.packed import pack
+                from kafkasource.kafka.records.arrow.packed import pack
 
                 packing = self.packing
                 batches = (pack(batch, packing) for batch in batches if batch.num_rows)

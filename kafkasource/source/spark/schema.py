@@ -1,6 +1,6 @@
 """The columns of a row, exactly the JVM connector's: names, order, types, all nullable.
 
-`kafkasource.records.batches.ROW_SCHEMA` is the same in Arrow; Spark compares the two batch by batch.
+`kafkasource.kafka.records.batches.ROW_SCHEMA` is the same in Arrow; Spark compares the two batch by batch.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from kafkasource.options import no_such_column
 from kafkasource.types import BAD_RECORD_COLUMN
 
 if TYPE_CHECKING:
+    from kafkasource.formats.framing import Side
+    from kafkasource.formats.reading.formats import Format, RowFormats
+    from kafkasource.formats.schema_source import RecordType, RegisteredSchema
     from kafkasource.options import Options
-    from kafkasource.source.typed.formats import Format, RowFormats
-    from kafkasource.typed.framing import Side
-    from kafkasource.typed.schema_source import RecordType, RegisteredSchema
 
 READER_SCHEMA = "kafkasource.readerSchema"
 """In the metadata of a typed column: the schema that `load()` has resolved."""
@@ -72,8 +72,8 @@ def _whole(formats: RowFormats | None) -> StructType:
     binary = spark_schema(True)
     if formats is None:
         return binary
+    from kafkasource.formats.reading.formats import BAD_RECORD_TYPE
     from kafkasource.source.spark.arrow_to_spark import spark_type
-    from kafkasource.source.typed.formats import BAD_RECORD_TYPE
 
     typed = {each.side: each for each in formats.formats}
     fields = [
@@ -105,14 +105,14 @@ def _plain(schema: RegisteredSchema) -> list[object]:
 
 
 def _schema(kind: str, text: str, references: list[list[str]]) -> RegisteredSchema:
-    from kafkasource.typed.schema_source import RegisteredSchema
+    from kafkasource.formats.schema_source import RegisteredSchema
 
     return RegisteredSchema(kind, text, tuple((name, each) for name, each in references))
 
 
 def known_types(schema: StructType) -> tuple[RecordType, ...]:
     """As `known_readers`: of `recordTypes`."""
-    from kafkasource.typed.schema_source import RecordType
+    from kafkasource.formats.schema_source import RecordType
 
     if "value" not in schema.names or RECORD_TYPES not in (schema["value"].metadata or {}):
         return ()

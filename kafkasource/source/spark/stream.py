@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
-from kafkasource.client.cluster import Cluster
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.fetch import loss
 from kafkasource.metrics.lag import LagLog, oldest_to_text
-from kafkasource.source import loss
-from kafkasource.source.group.committer import GroupCommitter, group_to_commit
-from kafkasource.source.group.oldest_unread import OldestUnread
-from kafkasource.source.group.owner import GroupOwner, owner_of
+from kafkasource.source.commits.committer import GroupCommitter, group_to_commit
+from kafkasource.source.commits.oldest_unread import OldestUnread
+from kafkasource.source.commits.owner import GroupOwner, owner_of
 from kafkasource.source.plan.admission import Admission
 from kafkasource.source.plan.end_offsets import EndOffsets
 from kafkasource.source.plan.fail_over import failed_over
@@ -48,9 +48,9 @@ from kafkasource.types import IsolationLevel
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkasource.client.config import ClientConfig
+    from kafkasource.formats.reading.formats import RowFormats
+    from kafkasource.kafka.config import ClientConfig
     from kafkasource.options import Options
-    from kafkasource.source.typed.formats import RowFormats
     from kafkasource.types import OffsetRange, TopicPartition
 
 # So many offsets are worth a task of their own in a micro-batch: with fewer its fixed cost outweighs the gain.

@@ -23,13 +23,13 @@ from random_inputs import examples
 from transaction_fakes import Crash, FakeContext, FakeTransactionCluster, read_committed
 
 from kafkasource.errors import error_for
+from kafkasource.exactly_once.driver import same_rows, without_rows
+from kafkasource.exactly_once.driver.begin import BatchBegin
+from kafkasource.exactly_once.errors import CheckpointBehind, LostTransactions
+from kafkasource.exactly_once.task import content
 from kafkasource.sink import task as task_module
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import targets
-from kafkasource.sink.transactions.batch import same_rows, without_rows
-from kafkasource.sink.transactions.batch.begin import BatchBegin
-from kafkasource.sink.transactions.errors import CheckpointBehind, LostTransactions
-from kafkasource.sink.transactions.task import content
 from kafkasource.sink.writer import StreamWriter
 from kafkasource.source.plan.admission import share_offsets
 from kafkasource.types import TopicPartition

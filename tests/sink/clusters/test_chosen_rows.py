@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkasource.errors import OptionError
-from kafkasource.records.arrow.columns import HEADERS_TYPE
+from kafkasource.kafka.producer.rows import Rows
+from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.origin import UnlessFrom
 from kafkasource.sink.clusters.routing import Chosen
-from kafkasource.sink.columns import Rows
 
 HEADERS = st.none() | st.lists(
     st.tuples(

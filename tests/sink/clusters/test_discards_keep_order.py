@@ -12,11 +12,11 @@ from broker_log import BrokerLog
 from sink_fakes import Rig
 
 from kafkasource.errors import ConnectionLost, OutOfOrderSequenceNumber
-from kafkasource.records.builder import RecordColumns
+from kafkasource.kafka.producer.pool import BufferPoolExhausted
+from kafkasource.kafka.records.builder import RecordColumns
 from kafkasource.sink.clusters.deliveries import ClusterDelivery, Dropped, Ledger
 from kafkasource.sink.clusters.producers import ClusterProducers
 from kafkasource.sink.clusters.slow_cluster import Health, Refusals
-from kafkasource.sink.producer.pool import BufferPoolExhausted
 from kafkasource.types import TopicPartition
 
 PARTITIONS = [TopicPartition("t", number) for number in range(3)]

@@ -10,13 +10,13 @@ import pytest
 from confluent_reader import messages_of
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
-from kafkasource.broker import Broker
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
-from kafkasource.offset_map import OffsetMapTopic
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.mirror.offset_map import OffsetMapTopic
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.fan_out import SlowCluster
 from kafkasource.sink.writer import BatchWriter
+from kafkasource.testing.broker import Broker
 from kafkasource.types import TopicPartition
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]

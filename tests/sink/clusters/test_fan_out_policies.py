@@ -10,10 +10,10 @@ from sink_fakes import FakeClock, FakeMetadata
 
 from kafkasource import metrics
 from kafkasource.errors import DeadlineExceeded, TopicAuthorizationFailed
+from kafkasource.kafka.producer.rows import InvalidRow, Rows
 from kafkasource.sink.clusters.fan_out import FanOut, SlowCluster
 from kafkasource.sink.clusters.offset_spans import Mapped
 from kafkasource.sink.clusters.slow_cluster import Refusals
-from kafkasource.sink.columns import InvalidRow, Rows
 from kafkasource.types import Discarded, TopicPartition, Written
 
 

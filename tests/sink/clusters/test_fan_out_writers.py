@@ -13,10 +13,12 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from sink_fakes import AcknowledgingClient
 from transaction_fakes import Crash, FakeContext, FakeTransactionCluster, read_committed
 
-from kafkasource.client.cache import Use
 from kafkasource.datasource import KafkaDataSource
 from kafkasource.errors import OptionError, UnsupportedApiVersion, error_for
-from kafkasource.protocol.apis import INIT_PRODUCER_ID
+from kafkasource.exactly_once.driver import begin
+from kafkasource.exactly_once.errors import CheckpointBehind, LostTransactions, NotDecided
+from kafkasource.kafka.cluster.cache import Use
+from kafkasource.kafka.protocol.apis import INIT_PRODUCER_ID
 from kafkasource.sink import task as task_module
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import producers as producers_module
@@ -26,8 +28,6 @@ from kafkasource.sink.clusters.producers import ClusterProducers
 from kafkasource.sink.columns import InvalidSchema
 from kafkasource.sink.commit_report import SinkCommit
 from kafkasource.sink.reports import ClusterReport, TaskReport
-from kafkasource.sink.transactions.batch import begin
-from kafkasource.sink.transactions.errors import CheckpointBehind, LostTransactions, NotDecided
 from kafkasource.sink.writer import BatchWriter, StreamWriter
 from kafkasource.spark_api import DataSourceStreamArrowWriter
 from kafkasource.types import Discarded, TopicPartition, Written

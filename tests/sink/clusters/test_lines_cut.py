@@ -9,10 +9,10 @@ from broker_log import BrokerLog
 from fake_broker import FakeKafka, serve
 from proxy import Proxy
 
+from kafkasource.kafka.producer.rows import Rows
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.fan_out import FanOut
 from kafkasource.sink.clusters.producers import shared_producers
-from kafkasource.sink.columns import Rows
 
 PARTITIONS, ROWS, PER_BATCH = 4, 8_000, 100
 SMALL = {"kafka.buffer.memory": 131072, "kafka.batch.size": 2048, "kafka.reconnect.backoff.max.ms": 50}

@@ -12,13 +12,13 @@ from kafka.record.default_records import DefaultRecordBatch
 from proxy import Proxy, ThroughProxy
 from sink_fakes import AcknowledgingClient, producer_of
 
-from kafkasource.client.network.network_client import NetworkClient
 from kafkasource.errors import ConnectionLost
-from kafkasource.offset_map import translate
+from kafkasource.kafka.network.network_client import NetworkClient
+from kafkasource.kafka.producer.rows import Rows
+from kafkasource.mirror.offset_map import translate
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.fan_out import FanOut
 from kafkasource.sink.clusters.producers import ClusterProducers
-from kafkasource.sink.columns import Rows
 from kafkasource.types import TopicPartition
 
 T0 = TopicPartition("t", 0)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from random_inputs import examples
 
 from kafkasource.errors import KafkaSourceError
-from kafkasource.offset_map import added, decoded, encoded, translate
+from kafkasource.mirror.offset_map import added, decoded, encoded, translate
 from kafkasource.sink.clusters.offset_spans import HandedOver, Mapped, OffsetSpan, StoredAt, extended, gathered, merged
 from kafkasource.types import TopicPartition
 

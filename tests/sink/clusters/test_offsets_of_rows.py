@@ -9,7 +9,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from sink_fakes import AcknowledgingClient
 
 from kafkasource.errors import OptionError
-from kafkasource.offset_map import OffsetMapTopic
+from kafkasource.mirror.offset_map import OffsetMapTopic
 from kafkasource.sink import task
 from kafkasource.sink.clusters import offset_map, targets
 from kafkasource.sink.clusters.offset_map import NotRecorded

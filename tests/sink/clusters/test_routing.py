@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkasource.kafka.producer.partitioner import Partitioner
+from kafkasource.kafka.producer.rows import Rows
 from kafkasource.sink.clusters.routing import Placer
-from kafkasource.sink.columns import Rows
-from kafkasource.sink.partitioner import Partitioner
 
 # murmur2 of Kafka's own tests (UtilsTest.testMurmur2), as toPositive(hash).
 MURMUR2 = {b"21": -973932308, b"foobar": -790332482, b"a-little-bit-long-string": -985981536}

@@ -13,15 +13,15 @@ from kafka.record.default_records import DefaultRecordBatch
 from random_inputs import examples
 from sink_fakes import Rig
 
-from kafkasource import memory
-from kafkasource.memory.blocks import Account
-from kafkasource.records.builder import RecordColumns
-from kafkasource.records.compression import GZIP, compress
-from kafkasource.sink.columns import Rows
-from kafkasource.sink.producer import sharing
-from kafkasource.sink.producer.delivery import Delivery
-from kafkasource.sink.producer.sender import others_last
-from kafkasource.sink.producer.sharing import Compressor, Origin, SharedRows
+from kafkasource.kafka import memory
+from kafkasource.kafka.memory.blocks import Account
+from kafkasource.kafka.producer import sharing
+from kafkasource.kafka.producer.delivery import Delivery
+from kafkasource.kafka.producer.rows import Rows
+from kafkasource.kafka.producer.sender import others_last
+from kafkasource.kafka.producer.sharing import Compressor, Origin, SharedRows
+from kafkasource.kafka.records.builder import RecordColumns
+from kafkasource.kafka.records.compression import GZIP, compress
 from kafkasource.types import TopicPartition
 
 PATIENT = {"kafka.linger.ms": 60_000, "kafka.delivery.timeout.ms": 120_000, "kafka.buffer.memory": 1 << 20}

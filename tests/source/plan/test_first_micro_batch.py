@@ -10,8 +10,8 @@ import pytest
 from fake_cluster import FakeCluster
 
 from kafkasource import options
-from kafkasource.client.parts.offsets import EARLIEST
 from kafkasource.errors import DataLoss, GroupAuthorizationFailed, OptionError
+from kafkasource.kafka.cluster.offsets import EARLIEST
 from kafkasource.source.plan.offsets import StreamOffset, from_json
 from kafkasource.source.spark.stream import StreamReader
 from kafkasource.types import TopicPartition

@@ -15,8 +15,8 @@ from random_inputs import examples
 from test_record_weights import Leaders, batch
 
 from kafkasource import options
-from kafkasource.client.parts.offsets import ListedOffset
 from kafkasource.errors import RequestTimeout
+from kafkasource.kafka.cluster.offsets import ListedOffset
 from kafkasource.source.plan import record_weights
 from kafkasource.source.plan.admission import Admission
 from kafkasource.source.plan.record_weights import RecordWeights

@@ -16,7 +16,7 @@ from kafkasource.errors import (
     DeadlineExceeded,
     UnknownTopicOrPartition,
 )
-from kafkasource.protocol.apis import API_VERSIONS, LIST_OFFSETS, METADATA, OFFSET_FETCH, OFFSET_FOR_LEADER_EPOCH
+from kafkasource.kafka.protocol.apis import API_VERSIONS, LIST_OFFSETS, METADATA, OFFSET_FETCH, OFFSET_FOR_LEADER_EPOCH
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import LATEST, StreamOffset
 from kafkasource.source.plan.subscription import parse_subscription

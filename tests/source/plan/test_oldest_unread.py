@@ -7,12 +7,12 @@ import pytest
 from record_wire import ask_kafka
 from test_record_weights import Clock, Leaders
 
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
 from kafkasource.errors import RequestTimeout
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.records.batches import decode
 from kafkasource.metrics.lag import lag, oldest_from_progress, oldest_to_text
-from kafkasource.records.batches import decode
-from kafkasource.source.group.oldest_unread import ASK_AFTER_FAILURE_S, ASK_EVERY_S, OldestUnread, first_timestamp_ms
+from kafkasource.source.commits.oldest_unread import ASK_AFTER_FAILURE_S, ASK_EVERY_S, OldestUnread, first_timestamp_ms
 from kafkasource.types import IsolationLevel
 from kafkasource.types import TopicPartition as TP
 

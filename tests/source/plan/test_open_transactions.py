@@ -5,9 +5,9 @@ import uuid
 import confluent_kafka
 import pytest
 
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
 from kafkasource.errors import DeadlineExceeded
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
 from kafkasource.source.plan.open_transactions import OpenTransactions
 from kafkasource.types import IsolationLevel
 from kafkasource.types import TopicPartition as TP

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkasource.errors import DataLoss, KafkaSourceError
-from kafkasource.source import loss
+from kafkasource.kafka.fetch import loss
 from kafkasource.source.plan.offsets import StreamOffset
 from kafkasource.source.plan.planner import advanced, check_available_now, plan, questions
 from kafkasource.source.plan.subscription import Assign, SubscribePattern, SubscribeTopics

@@ -11,14 +11,14 @@ from fake_cluster import FakeCluster
 from fetch_rig import Kafka, record_batch
 
 from kafkasource import reader as reader_module
-from kafkasource.admin.positions import position
 from kafkasource.errors import DataLoss, OptionError
-from kafkasource.protocol.apis import LIST_OFFSETS, METADATA
+from kafkasource.kafka.protocol.apis import LIST_OFFSETS, METADATA
 from kafkasource.reader import Reader
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.positions import AtOffsets
 from kafkasource.source.plan.reader_positions import FetchPositions
 from kafkasource.source.plan.subscription import SubscribeTopics
+from kafkasource.tools.admin.positions import position
 from kafkasource.types import IsolationLevel, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -8,14 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kafkasource import cli
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
 from kafkasource.errors import DataLoss
-from kafkasource.group.member import GroupMember
-from kafkasource.offset_map import OffsetMapTopic
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.group.member import GroupMember
+from kafkasource.mirror.offset_map import OffsetMapTopic
 from kafkasource.reader import Reader
 from kafkasource.sink.clusters.offset_spans import Mapped, OffsetSpan
+from kafkasource.tools import cli
 from kafkasource.types import TopicPartition
 from kafkasource.writer import Writer
 

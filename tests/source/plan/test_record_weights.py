@@ -12,10 +12,10 @@ from fake_broker import Error, FakeNet
 from fetch_rig import Kafka
 
 from kafkasource import options
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
 from kafkasource.errors import RequestTimeout
-from kafkasource.protocol.apis import FETCH
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.protocol.apis import FETCH
 from kafkasource.source.plan.admission import Admission, Turns
 from kafkasource.source.plan.record_weights import (
     SAMPLE_BYTES,

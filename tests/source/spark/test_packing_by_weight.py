@@ -7,7 +7,7 @@ from fake_broker import FakeNet
 from thin_line import BigLog
 
 from kafkasource import options
-from kafkasource.protocol.apis import FETCH
+from kafkasource.kafka.protocol.apis import FETCH
 from kafkasource.source.spark.stream import StreamReader
 
 MIB = 1 << 20

@@ -5,8 +5,8 @@ from fetch_rig import ROWS_PER_BATCH, Rig, record_batch
 
 from kafkasource import metrics
 from kafkasource.errors import ConnectionLost, error_for
-from kafkasource.source.fetch.fetcher import PartitionFetcher
-from kafkasource.source.fetch.partition import LogBounds
+from kafkasource.kafka.fetch.fetcher import PartitionFetcher
+from kafkasource.kafka.fetch.partition import LogBounds
 
 
 @pytest.fixture
@@ -61,6 +61,6 @@ def test_a_fetch_that_failed_is_one_retry(monkeypatch, counted):
 
 def test_offsets_that_are_gone_are_counted_where_that_is_tolerated(monkeypatch, counted):
     rig = failing_once(monkeypatch, error_for(1))
-    monkeypatch.setattr("kafkasource.source.fetch.partition.ClusterPartition.bounds", lambda self: LogBounds(40, 100))
+    monkeypatch.setattr("kafkasource.kafka.fetch.partition.ClusterPartition.bounds", lambda self: LogBounds(40, 100))
     assert len(rig.read(0, 100, fail_on_data_loss=False)) == 60
     assert counted("offsets_skipped_total") == 40

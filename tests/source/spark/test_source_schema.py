@@ -9,8 +9,8 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringT
 
 from kafkasource import options
 from kafkasource.errors import OptionError
-from kafkasource.records.arrow.columns import row_schema
-from kafkasource.source.fetch.config import FetchSettings
+from kafkasource.kafka.fetch.config import FetchSettings
+from kafkasource.kafka.records.arrow.columns import row_schema
 from kafkasource.source.spark.formats import row_formats
 from kafkasource.source.spark.schema import schema_of, spark_schema, with_columns_of
 

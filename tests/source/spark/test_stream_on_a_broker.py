@@ -7,9 +7,9 @@ import pytest
 from confluent_topic import Topic, eventually, rows_of
 
 from kafkasource import options
-from kafkasource.broker import Broker
 from kafkasource.errors import DataLoss
 from kafkasource.source.spark.stream import StreamReader
+from kafkasource.testing.broker import Broker
 
 pytestmark = pytest.mark.broker
 

@@ -8,8 +8,8 @@ import pytest
 from fake_cluster import FakeCluster
 
 from kafkasource import options
-from kafkasource.client.metadata import PartitionMetadata
 from kafkasource.errors import DataLoss, KafkaSourceError, OptionError, UnknownTopicOrPartition, error_for
+from kafkasource.kafka.network.metadata import PartitionMetadata
 from kafkasource.source.plan.open_transactions import OpenTransactions
 from kafkasource.source.spark.stream import StreamReader
 from kafkasource.spark_api import ReadAllAvailable, ReadMaxRows

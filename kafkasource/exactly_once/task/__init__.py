@@ -1,0 +1,1 @@
+"""The part of exactly once in a task: its transactions, and its report to the driver."""

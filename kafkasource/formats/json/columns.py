@@ -1,0 +1,103 @@
+"""The columns of a type. JSON has no types of its own: how a value is read follows from its column's.
+
+| column | JSON |
+|---|---|
+| byte, short, int, long | a number that is whole, however it is written |
+| float, double | a number; the strings NaN, Infinity, -Infinity |
+| decimal(precision, scale) | a number, or a string with one, that needs no rounding |
+| boolean | true, false |
+| string | a string; of every other value its JSON, as the record has it |
+| binary | a string in base64 |
+| date | a string such as 2024-05-06 |
+| timestamp, timestamp_ntz | a string as ISO 8601 has it: with a zone, without one |
+| struct | an object; names that are no field are left out |
+| map of string | an object |
+| array | an array |
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from kafkasource.errors import SchemaError
+from kafkasource.formats.decoding.columns import Column, column_of
+from kafkasource.formats.decoding.opcodes import ITEM_LIST
+
+MOST_COLUMNS = 20_000
+MOST_LEVELS = 100  # types within each other
+
+SCALARS = (
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(), pa.string(), pa.binary()),
+    *(pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A type and where its values go."""
+
+    column: int
+    type: pa.DataType
+    nullable: bool
+    children: tuple[Node, ...] = ()  # of a struct its fields, of a list its items, of a map its keys and values
+
+
+@dataclass(slots=True)
+class JsonLayout:
+    """The columns of a type. SchemaError with the place where there is no column for it."""
+
+    root: Node
+    columns: list[Column]
+    levels: int
+
+    def __init__(self, kind: pa.DataType) -> None:
+        if not (pa.types.is_struct(kind) or pa.types.is_list(kind) or pa.types.is_map(kind)):
+            raise SchemaError(f"$: a record is read as a struct, a map or an array, not as {kind}")
+        builder = _Builder()
+        self.root = builder.add(pa.field("", kind, False), 0, "$", 0)
+        self.columns = builder.columns
+        self.columns[0].never_null = False  # a bad record is null
+        self.levels = builder.levels
+
+
+@dataclass(slots=True)
+class _Builder:
+    columns: list[Column] = field(default_factory=list)
+    levels: int = 1
+
+    def add(self, each: pa.Field, level: int, place: str, depth: int) -> Node:
+        """The node of a field, whose columns are the next ones."""
+        kind = each.type
+        if len(self.columns) >= MOST_COLUMNS or depth > MOST_LEVELS:
+            raise SchemaError(f"{place}: more than {MOST_COLUMNS} fields, or more than {MOST_LEVELS} within each other")
+        number = len(self.columns)
+        column = column_of(kind, level, True)  # with a validity in any case: the kernel looks there for what is missing
+        column.never_null = not each.nullable
+        self.columns.append(column)
+        if column.kind == ITEM_LIST:
+            column.items, self.levels = self.levels, self.levels + 1
+        within = column.items if column.kind == ITEM_LIST else level
+        children = tuple(self.add(part, within, f"{place}{shown}", depth + 1) for part, shown in _parts(kind, place))
+        column.last = len(self.columns)
+        return Node(number, kind, each.nullable, children)
+
+
+def _parts(kind: pa.DataType, place: str) -> list[tuple[pa.Field, str]]:
+    """What is within a type, each with its part of the place. SchemaError where the type has no column."""
+    if pa.types.is_struct(kind):
+        twice = [name for name, count in Counter(each.name for each in kind).items() if count > 1]
+        if twice or kind.num_fields == 0:
+            raise SchemaError(f"{place}: a struct {f'has two fields {twice[0]!r}' if twice else 'without fields'}")
+        return [(each, f".{each.name}") for each in kind]
+    if pa.types.is_list(kind):
+        return [(kind.value_field, "[]")]
+    if pa.types.is_map(kind):
+        if kind.key_type != pa.string():
+            raise SchemaError(f"{place}: the keys of a map are strings, not {kind.key_type}")
+        return [(kind.key_field, "{}"), (kind.item_field, "{}")]
+    if kind not in SCALARS and not pa.types.is_decimal128(kind):
+        raise SchemaError(f"{place}: JSON has no value for a column of type {kind}")
+    return []

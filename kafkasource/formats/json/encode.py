@@ -1,0 +1,302 @@
+"""Columns to JSON, as Spark's `to_json` writes them.
+
+| column | JSON |
+|---|---|
+| struct | an object; a field that is null is left out |
+| map | an object, its nulls kept; keys: text, numbers, booleans, dates (as days), timestamps (microseconds) |
+| array | an array, its nulls kept |
+| byte, short, int, long, boolean | a number; true, false |
+| float, double | a number as Java writes it; the strings NaN, Infinity, -Infinity |
+| decimal | a number as Java's BigDecimal writes it |
+| string | a string; what is not UTF-8 is U+FFFD |
+| binary | a string in base64 |
+| date, timestamp, timestamp_ntz | a string: 2024-05-06, 2024-05-06T07:08:09.123Z in UTC, the same without Z |
+| time | a string: 07:08:09.5 |
+
+A JSON Schema (`written_schema`) takes the column by its types: a field that must be there is an error of its row where
+it is null, and stands there as null where the schema allows that. Names are the schema's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.types as types
+
+from kafkasource.errors import SchemaError
+from kafkasource.formats.encoding import opcodes as op
+from kafkasource.formats.encoding.encode import ColumnEncoder
+from kafkasource.formats.encoding.input import children, columns_of, plain_type
+from kafkasource.formats.encoding.program import Program, matched
+from kafkasource.formats.json.written_schema import ANY, Anything, Items, Properties, Scalar, Values, Written
+
+WIDTHS = {pa.int8(): 1, pa.int16(): 2, pa.int32(): 4, pa.int64(): 8}
+_REAL_WIDTHS = {pa.float32(): 4, pa.float64(): 8}
+_QUOTE, _COLON = ord('"'), ord(":")
+
+
+class JsonEncoder(ColumnEncoder):
+    """Of one column type. Threads may encode at once."""
+
+    def __init__(
+        self, kind: pa.DataType, prefix: bytes = b"", schema: Written = ANY, *, any_type: bool = False
+    ) -> None:
+        """`prefix`: in front of each record. `any_type`: what `to_json` has no text for is written, too, and the column
+        may be no struct: an interval as its microseconds, a map with other keys as an array of its entries. SchemaError
+        with the place where there is no JSON for the type, or the schema does not take it."""
+        flat = plain_type(kind)
+        if not (any_type or types.is_struct(flat) or types.is_map(flat) or types.is_list(flat)):
+            raise SchemaError(
+                f"$: JSON is written from a struct, a map or an array, not from {kind}. Put the column into a struct; "
+                "a text that is JSON already is written without a format"
+            )
+        compiler = _Compiler(prefix, any_type)
+        compiler.value(flat, schema, 0, "$")
+        compiler.program.emit(op.END)
+        super().__init__(compiler.program, compiler.may_fail)
+
+
+class _Compiler:
+    def __init__(self, prefix: bytes, any_type: bool) -> None:
+        self.program = Program()
+        self.may_fail: list[str] = []
+        self._any_type = any_type
+        self._depth = 0
+        if prefix:
+            self._bytes(prefix)
+
+    def _bytes(self, data: bytes) -> None:
+        self.program.emit(op.CONST, self.program.constant(data), len(data))
+
+    def value(self, kind: pa.DataType, schema: Written, column: int, place: str) -> None:
+        """A value that is not null."""
+        self.program.at(place)
+        if types.is_struct(kind):
+            self._struct(kind, schema, column, place)
+        elif types.is_list(kind):
+            self._array(kind, schema, column, place)
+        elif types.is_map(kind):
+            self._map(kind, schema, column, place)
+        else:
+            _check_scalar(kind, schema, place)
+            self._scalar(kind, column, place, schema)
+
+    def _struct(self, kind: pa.DataType, schema: Written, column: int, place: str) -> None:
+        if not isinstance(schema, (Properties, Anything)) or schema.name == "array":
+            raise _misfit(kind, schema, place)
+        fields, columns = children(kind), columns_of(kind, column)
+        self.program.emit(op.PUT, ord("{"))
+        names: Sequence[str] = [field.name for field in fields]
+        if isinstance(schema, Properties):
+            found = matched(names, list(schema.fields), "the JSON Schema", place)
+            written = {number: name for name, number in found.items()}
+            for name in schema.fields:
+                if name not in found:
+                    self._missing(schema, name, place)
+        else:
+            written = dict(enumerate(names))
+        for number, (field, within) in enumerate(zip(fields, columns, strict=True)):
+            self._field(field, written[number], schema, within, place)
+        self.program.at(place)
+        self.program.emit(op.PUT, ord("}"))
+
+    def _missing(self, schema: Properties, name: str, place: str) -> None:
+        """A field of the schema that the column lacks."""
+        if name not in schema.required:
+            return
+        if not schema.fields[name][1]:
+            raise SchemaError(
+                f"{place}.{name}: the writer's schema requires this field, and the column does not have it. Add it to"
+                " the struct"
+            )
+        self.program.emit(op.COMMA)
+        self._bytes(_name(name) + b"null")
+
+    def _field(self, field: pa.Field, name: str, schema: Properties | Anything, column: int, place: str) -> None:
+        here = f"{place}.{name}"
+        self.program.at(here)
+        inner: Written = ANY
+        keeps_null = False
+        if isinstance(schema, Properties):
+            inner, nullable = schema.fields[name]
+            keeps_null = name in schema.required
+            if keeps_null and not nullable:
+                if types.is_null(field.type):
+                    raise _misfit(field.type, inner, here)
+                self._required(field.nullable, column, here)
+                keeps_null = False
+        if types.is_null(field.type):
+            if keeps_null:
+                self.program.emit(op.COMMA)
+                self._bytes(_name(name) + b"null")
+            return
+        data = _name(name)
+        start = self.program.constant(data)
+        named = self.program.emit(op.PROPERTY, column, start, len(data), int(keeps_null), 0)
+        self.value(field.type, inner, column, here)
+        self.program.code[named + 5] = self.program.pc
+
+    def _required(self, may_be_null: bool, column: int, place: str) -> None:
+        self.program.emit(op.REQUIRED, column)
+        if may_be_null:
+            self.may_fail.append(place)
+
+    def _array(self, kind: pa.DataType, schema: Written, column: int, place: str) -> None:
+        if not isinstance(schema, (Items, Anything)) or schema.name == "object":
+            raise _misfit(kind, schema, place)
+        inner, nullable = (schema.item, schema.nullable) if isinstance(schema, Items) else (ANY, True)
+        here, (within,) = f"{place}[]", columns_of(kind, column)
+        self.program.emit(op.PUT, ord("["))
+        items = self._open(column)
+        self._item(kind.value_field, inner, nullable, within, here)
+        self._close(items, place)
+        self.program.emit(op.PUT, ord("]"))
+
+    def _map(self, kind: pa.DataType, schema: Written, column: int, place: str) -> None:
+        if not isinstance(schema, (Values, Anything)) or schema.name == "array":
+            raise _misfit(kind, schema, place)
+        inner, nullable = (schema.value, schema.nullable) if isinstance(schema, Values) else (ANY, True)
+        here, (keys, values) = f"{place}{{}}", columns_of(kind, column)
+        if not _is_key(kind.key_type):
+            if not self._any_type:
+                raise SchemaError(
+                    f"{here}: a key of type {kind.key_type} cannot be a name of a JSON object. Cast it to string"
+                )
+            self._entries(kind, column, place)
+            return
+        self.program.emit(op.PUT, ord("{"))
+        entries = self._open(column)
+        self.program.at(here)
+        self.program.emit(op.REQUIRED, keys)
+        self._key(kind.key_type, keys)
+        self.program.emit(op.PUT, _COLON)
+        self._nullable(kind.item_field, inner, nullable, values, here)
+        self._close(entries, place)
+        self.program.emit(op.PUT, ord("}"))
+
+    def _entries(self, kind: pa.DataType, column: int, place: str) -> None:
+        """A map as [{"key": ..., "value": ...}]."""
+        self.program.emit(op.PUT, ord("["))
+        entries = self._open(column)
+        self.program.emit(op.PUT, ord("{"))
+        for field, name, within in zip(children(kind), ("key", "value"), columns_of(kind, column), strict=True):
+            self._field(field, name, ANY, within, place)
+        self.program.emit(op.PUT, ord("}"))
+        self._close(entries, place)
+        self.program.emit(op.PUT, ord("]"))
+
+    def _open(self, column: int) -> int:
+        """Begin what is done for each item; the pc of its instruction."""
+        self._depth += 1
+        self.program.depth = max(self.program.depth, self._depth)
+        items = self.program.emit(op.PARTS, column, 0)
+        self.program.emit(op.COMMA)
+        return items
+
+    def _close(self, items: int, place: str) -> None:
+        self.program.at(place)
+        self.program.emit(op.NEXT_PART, items + 3)
+        self.program.code[items + 2] = self.program.pc
+        self._depth -= 1
+
+    def _item(self, field: pa.Field, schema: Written, nullable: bool, column: int, place: str) -> None:
+        self.program.at(place)
+        self._nullable(field, schema, nullable, column, place)
+
+    def _nullable(self, field: pa.Field, schema: Written, nullable: bool, column: int, place: str) -> None:
+        """An item of an array, or a value of a map: null, where it may be."""
+        if types.is_null(field.type):
+            if not nullable:
+                raise _misfit(field.type, schema, place)
+            self._bytes(b"null")
+            return
+        if not nullable:
+            self._required(field.nullable, column, place)
+            self.value(field.type, schema, column, place)
+            return
+        optional = self.program.emit(op.NULL_ITEM, column, 0)
+        self.value(field.type, schema, column, place)
+        self.program.code[optional + 2] = self.program.pc
+
+    def _key(self, kind: pa.DataType, column: int) -> None:
+        """The name of a map's entry: the text of a string's, or a number's, in quotation marks."""
+        if kind == pa.string():
+            self.program.emit(op.QUOTED, column)
+            return
+        self.program.emit(op.PUT, _QUOTE)
+        if kind in _REAL_WIDTHS:
+            self.program.emit(op.REAL, column, _REAL_WIDTHS[kind], op.REAL_BARE)
+        elif types.is_timestamp(kind):
+            self.program.emit(op.WHOLE, column, 8)
+        elif kind == pa.date32():
+            self.program.emit(op.WHOLE, column, 4)
+        else:
+            self._scalar(kind, column, "", ANY)
+        self.program.emit(op.PUT, _QUOTE)
+
+    def _scalar(self, kind: pa.DataType, column: int, place: str, schema: Written) -> None:
+        emit = self.program.emit
+        if kind in WIDTHS:
+            emit(op.WHOLE, column, WIDTHS[kind])
+        elif kind in _REAL_WIDTHS:
+            emit(
+                op.REAL, column, _REAL_WIDTHS[kind], op.REAL_QUOTED if isinstance(schema, Anything) else op.REAL_REFUSED
+            )
+        elif types.is_decimal(kind) and kind.bit_width == 128 and kind.scale >= 0:
+            emit(op.DECIMAL_TEXT, column, kind.scale)
+        elif kind == pa.string():
+            if isinstance(schema, Scalar) and schema.symbols:
+                words = self.program.names([(text, 0) for text in schema.symbols])
+                emit(op.SYMBOL, column, len(schema.symbols), *words)
+            emit(op.QUOTED, column)
+        elif types.is_timestamp(kind):
+            emit(op.TIMESTAMP, column, int(kind.tz is not None))
+        elif types.is_null(kind):
+            self._bytes(b"null")
+        elif kind in (pa.duration("us"), pa.time64("us")) and self._any_type:
+            emit(op.WHOLE, column, 8)
+        elif kind in _OTHERS:
+            emit(_OTHERS[kind], column)
+        else:
+            raise SchemaError(
+                f"{place}: JSON has no value for a column of type {kind}. Cast it to string, or leave it out"
+            )
+
+
+_OTHERS = {
+    pa.bool_(): op.TRUTH,
+    pa.binary(): op.BASE64,
+    pa.date32(): op.DATE,
+    pa.time64("us"): op.TIME_OF_DAY,
+}
+
+
+def _is_key(kind: pa.DataType) -> bool:
+    return (
+        kind in WIDTHS
+        or kind in _REAL_WIDTHS
+        or kind in (pa.string(), pa.bool_(), pa.date32())
+        or types.is_timestamp(kind)
+        or bool(types.is_decimal(kind) and kind.scale >= 0)
+    )
+
+
+def _name(name: str) -> bytes:
+    """Of a field, with its colon; escaped as a string is, where Python's `json` has small letters in hex."""
+    text = json.dumps(name, ensure_ascii=False)
+    text = re.sub(r"\\u00(..)|\\(.)", lambda found: found[0] if found[2] else f"\\u00{found[1].upper()}", text)
+    return f"{text}:".encode()
+
+
+def _check_scalar(kind: pa.DataType, schema: Written, place: str) -> None:
+    if isinstance(schema, Anything) and not schema.name:
+        return
+    if not isinstance(schema, Scalar) or not schema.takes(kind):
+        raise _misfit(kind, schema, place)
+
+
+def _misfit(kind: pa.DataType, schema: Written, place: str) -> SchemaError:
+    return SchemaError(f"{place}: a column of {kind} cannot be written as {schema.shown} of the JSON Schema")

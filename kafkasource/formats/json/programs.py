@@ -1,0 +1,118 @@
+"""Writes the kernel's words for a type (`opcodes`)."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from kafkasource.formats.json import kernel
+from kafkasource.formats.json import opcodes as op
+from kafkasource.formats.json.columns import JsonLayout, Node
+
+_READS = {
+    pa.float64(): op.READ_DOUBLE,
+    pa.float32(): op.READ_FLOAT,
+    pa.bool_(): op.READ_BOOLEAN,
+    pa.string(): op.READ_TEXT,
+    pa.binary(): op.READ_BASE64,
+    pa.date32(): op.READ_DATE,
+    pa.timestamp("us", "UTC"): op.READ_TIMESTAMP,
+    pa.timestamp("us"): op.READ_LOCAL_TIMESTAMP,
+}
+
+_NOT_PLAIN = (1 << 31) - 1
+
+
+def hash_of(name: bytes) -> int:
+    """As the kernel's `_named` computes it."""
+    found = 0
+    for byte in name:
+        found = (found * 31 + byte) & 0xFFFFFF
+    return found ^ (found >> 12)
+
+
+class JsonProgram:
+    """Of one layout. `formats.decoding.decode.Programs`."""
+
+    def __init__(self, layout: JsonLayout) -> None:
+        self._code = array("i", [0])  # so that no entry is at 0, which says that there is none
+        self._constants = bytearray()
+        self._places: list[tuple[int, str]] = []  # from which word on, the place in the type; sorted
+        self._depth = 0
+        self._longest = 0  # bytes of a name
+        self._entry = self._node(layout.root, "$", 1)
+        self._places.sort()
+        self._words = bytes(self._code)
+
+    def decoding(self, columns: Sequence[tuple[int, int, int, int]]) -> kernel.Decoding:
+        words = memoryview(bytearray(self._words)).cast("i")  # which it writes to
+        constants = memoryview(bytes(self._constants) or b"\0")
+        return kernel.Decoding(words, self._entry, constants, self._depth, self._longest, columns)
+
+    def place_of(self, pc: int) -> str:
+        index = bisect_right(self._places, pc, key=lambda place: place[0]) - 1
+        return self._places[index][1] if index >= 0 else "$"
+
+    def _node(self, node: Node, place: str, depth: int) -> int:
+        """Its words, and those of what is within it."""
+        self._depth = max(self._depth, depth)
+        kind, first, second = node.type, 0, 0
+        at = self._room(op.NODE_WORDS, place)
+        if pa.types.is_struct(kind):
+            read, first = op.READ_STRUCT, self._block(node, place, depth)
+        elif pa.types.is_list(kind):
+            read, first = op.READ_LIST, self._node(node.children[0], f"{place}[]", depth + 1)
+        elif pa.types.is_map(kind):
+            read, first, second = (
+                op.READ_MAP,
+                self._node(node.children[1], f"{place}{{}}", depth + 1),
+                node.children[0].column,
+            )
+        elif pa.types.is_decimal(kind):
+            read, first, second = op.READ_DECIMAL, kind.scale, kind.precision
+        elif pa.types.is_integer(kind):
+            read, first = op.READ_INTEGER, kind.bit_width // 8
+        else:
+            read = _READS[kind]
+        self._code[at : at + op.NODE_WORDS] = array("i", [read, node.column, int(node.nullable), first, second])
+        return at
+
+    def _block(self, node: Node, place: str, depth: int) -> int:
+        names = [each.name for each in node.type]
+        nodes = [
+            self._node(child, f"{place}.{name}", depth + 1) for name, child in zip(names, node.children, strict=True)
+        ]
+        entries = [self._room(op.ENTRY_WORDS, place) for _ in names]
+        mask = (1 << (2 * len(names)).bit_length()) - 1
+        slots = self._room(mask + 1, place)
+        for number, (name, at) in enumerate(zip(names, entries, strict=True)):
+            following = entries[(number + 1) % len(entries)]
+            encoded = name.encode()
+            self._longest = max(self._longest, len(encoded))
+            plain = len(encoded) if json.dumps(name, ensure_ascii=False) == f'"{name}"' else _NOT_PLAIN
+            self._code[at : at + op.ENTRY_WORDS] = array(
+                "i", [len(self._constants), len(encoded), nodes[number], following, plain]
+            )
+            self._constants += encoded
+            slot = hash_of(encoded) & mask
+            while self._code[slots + slot]:
+                slot = (slot + 1) & mask
+            self._code[slots + slot] = at
+        required = [each for each in zip(node.children, nodes, strict=True) if not each[0].nullable]
+        listed = self._room(2 * len(required), place)
+        for number, (child, word) in enumerate(required):
+            self._code[listed + 2 * number : listed + 2 * number + 2] = array("i", [child.column, word])
+        block = self._room(op.BLOCK_WORDS, place)
+        self._code[block : block + op.BLOCK_WORDS] = array("i", [mask, slots, len(required), listed, entries[0]])
+        return block
+
+    def _room(self, words: int, place: str) -> int:
+        """Where so many words begin, which are about a place."""
+        at = len(self._code)
+        self._places.append((at, place))
+        self._code.extend([0] * words)
+        return at

@@ -1,0 +1,121 @@
+"""What a JSON Schema allows a writer, as far as it is looked at: types, what is required, the texts of an `enum`.
+
+It is read as `json_schema` reads it, with what the columns of a reader do not need: which texts are any value, which
+nulls must stand in the record. What contains itself is any value there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.types as types
+
+from kafkasource.formats.json.json_schema import Notes, Path, type_of_json_schema
+
+_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_REALS = (pa.float32(), pa.float64())
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """No type, several types, or one that does not say what is in it."""
+
+    name: str = ""  # object, array: only such a value
+
+    @property
+    def shown(self) -> str:
+        return self.name or "any value"
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    name: str  # integer, number, boolean, string
+    format: str = ""  # of a string: date-time, date, base64
+    symbols: tuple[str, ...] = ()  # the only texts of a string
+
+    @property
+    def shown(self) -> str:
+        return f"{self.name} ({self.format})" if self.format else "enum" if self.symbols else self.name
+
+    def takes(self, kind: pa.DataType) -> bool:
+        """`kind`: a plain type."""
+        if self.name == "integer":
+            return kind in _INTEGERS or bool(types.is_decimal(kind) and kind.scale == 0)
+        if self.name == "number":
+            return kind in _INTEGERS or kind in _REALS or bool(types.is_decimal(kind))
+        if self.name == "boolean":
+            return bool(kind == pa.bool_())
+        if kind == pa.string():
+            return True
+        if self.symbols:
+            return False
+        if self.format == "date-time":
+            return types.is_timestamp(kind) and kind.tz is not None
+        of_format = {"date": pa.date32(), "base64": pa.binary()}
+        if self.format in of_format:
+            return bool(kind == of_format[self.format])
+        return types.is_timestamp(kind) or kind in (pa.date32(), pa.binary(), pa.time64("us"))
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """An object with `properties`."""
+
+    fields: Mapping[str, tuple[Written, bool]]  # with: may it be null?
+    required: frozenset[str]
+    name: str = "object"
+    shown: str = "object"
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    item: Written
+    nullable: bool
+    name: str = "array"
+    shown: str = "array"
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """An object with a schema in `additionalProperties`."""
+
+    value: Written
+    nullable: bool
+    name: str = "object"
+    shown: str = "object of any names"
+
+
+Written: TypeAlias = "Anything | Scalar | Properties | Items | Values"
+ANY = Anything()
+
+
+def written_schema(schema: object, references: Mapping[str, object]) -> Written:
+    """`schema`: its JSON; `references` as for `type_of_json_schema`. SchemaError where it cannot be read."""
+    notes = Notes()
+    kind = type_of_json_schema(schema, references, notes)
+    return _written(kind, notes, ())
+
+
+def _written(kind: pa.DataType, notes: Notes, path: Path) -> Written:
+    if types.is_struct(kind):
+        fields = {}
+        for field in kind:
+            here = (*path, f".{field.name}")
+            fields[field.name] = _written(field.type, notes, here), field.nullable
+        required = {field.name for field in kind if not field.nullable or (*path, f".{field.name}") in notes.null_there}
+        return Properties(fields, frozenset(required))
+    if types.is_list(kind):
+        return Items(_written(kind.value_type, notes, (*path, "[]")), kind.value_field.nullable)
+    if types.is_map(kind):
+        return Values(_written(kind.item_type, notes, (*path, "{}")), kind.item_field.nullable)
+    if kind == pa.string():
+        found = notes.texts.get(path)
+        return Anything(notes.holders.get(path, "")) if found is None else Scalar("string", "", found)
+    if kind == pa.binary():
+        return Scalar("string", "base64")
+    if kind == pa.date32() or types.is_timestamp(kind):
+        return Scalar("string", "date" if kind == pa.date32() else "date-time")
+    return Scalar({pa.int64(): "integer", pa.float64(): "number", pa.bool_(): "boolean"}[kind])

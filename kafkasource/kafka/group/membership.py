@@ -1,0 +1,398 @@
+"""The state of one member of one consumer group, without any I/O. It takes events and returns the actions to do.
+
+The loop (`loop`) sends the requests that `take_actions` names, and reports their results: `joined`,
+`synced`, `heartbeat_done`, or `failed`. Times are milliseconds of any clock. `states` has the transitions.
+
+There are two sets of partitions. `owned`: the partitions that the group's current generation assigns to this member.
+`held`: the partitions that `poll` has reported to the user. A revoked partition stays in both until the user has
+polled twice: the first poll reports it, the second means that the user has finished with it. So a user can commit
+offsets of a partition that it is about to lose, and the next owner begins there. A member that need not poll gives
+partitions up at once; a later poll reports them as lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kafkasource.errors import (
+    BrokerError,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    DeadlineExceeded,
+    FencedInstanceId,
+    IllegalGeneration,
+    MemberIdRequired,
+    NotCoordinator,
+    ProtocolError,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
+from kafkasource.kafka.group.assignors import Assignor, Member, PartitionCounts
+from kafkasource.kafka.group.consumer_protocol import Assignment, Subscription
+from kafkasource.kafka.group.racks import NO_RACKS, ReplicaRacks
+from kafkasource.kafka.group.states import REQUESTS, TRANSITIONS, Action, Event, State
+from kafkasource.kafka.protocol.schema import Fields
+from kafkasource.types import NEVER, TopicPartition
+
+_EVENTS: dict[type[Exception], Event] = {
+    CoordinatorLoadInProgress: Event.NOT_YET,
+    CoordinatorNotAvailable: Event.COORDINATOR_GONE,
+    NotCoordinator: Event.COORDINATOR_GONE,
+    IllegalGeneration: Event.STALE_GENERATION,
+    UnknownMemberId: Event.UNKNOWN_MEMBER,
+    MemberIdRequired: Event.MEMBER_ID_GIVEN,
+}
+COMMIT_ERRORS = (IllegalGeneration, UnknownMemberId, RebalanceInProgress, FencedInstanceId)
+"""Codes of a refused commit: the coordinator no longer knows the member, or not with this generation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The changes that a poll reports, in the order in which to act on them. All empty: nothing changed."""
+
+    lost: frozenset[TopicPartition] = frozenset()  # others may read them already: do not commit
+    revoked: frozenset[TopicPartition] = frozenset()  # ours until the next poll: finish and commit before it
+    assigned: frozenset[TopicPartition] = frozenset()  # new: begin at the committed offset
+
+    def __bool__(self) -> bool:
+        return bool(self.lost or self.revoked or self.assigned)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The member's identity in requests and commits."""
+
+    member_id: str = ""
+    generation_id: int = -1
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms on which a member joins its group. Times in milliseconds."""
+
+    topics: tuple[str, ...]
+    assignors: tuple[Assignor, ...]
+    session_timeout_ms: int
+    rebalance_timeout_ms: int  # how long the others wait for us to give up; how long we may go without a poll
+    heartbeat_interval_ms: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    must_poll: bool = True  # False: the user does not poll, so the member gives partitions up at once
+    backoff_ms: Callable[[int], float] = field(default=lambda failures: 100.0)
+
+    @property
+    def cooperative(self) -> bool:
+        """Only where all assignors are: the group may choose any of them."""
+        return all(assignor.cooperative for assignor in self.assignors)
+
+
+class Membership:
+    """See the module. Not for several threads at once."""
+
+    def __init__(self, terms: Terms, now_ms: float) -> None:
+        self.terms = terms
+        self.state = State.UNJOINED
+        self.identity = Identity(instance_id=terms.instance_id)
+        self.leaving: Identity | None = None  # of a LEAVE to carry out
+        self.error: Exception | None = None  # why it is FAILED
+        self.protocol_name: str | None = None
+        self.leading: Mapping[str, Member] | None = None  # as leader: everybody in the group
+        self.skip_assignment = False  # as leader: the group's assignment stays as it is (KIP-814)
+        self.owned: frozenset[TopicPartition] = frozenset()
+        self.held: frozenset[TopicPartition] = frozenset()
+        self._revoking: frozenset[TopicPartition] = frozenset()
+        self._revocation_told = False
+        self._lost: frozenset[TopicPartition] = frozenset()
+        self._owned_in: int | None = None  # the generation that gave us what we own
+        self.under_way: Action | None = None  # the request whose end counts
+        self._actions: list[Action] = []
+        self._failures = 0
+        self._not_before_ms = now_ms
+        self._heartbeat_ms = self._session_ms = NEVER
+        self._polling = False
+        self._poll_by_ms = now_ms + terms.rebalance_timeout_ms if terms.must_poll else NEVER
+
+    # What it wants.
+
+    def take_actions(self) -> list[Action]:
+        """The actions to carry out, in order. A request replaces the one before, whose answer counts no more."""
+        actions, self._actions = self._actions, []
+        return actions
+
+    @property
+    def has_actions(self) -> bool:
+        return bool(self._actions)
+
+    def wait_ms(self, now_ms: float) -> float:
+        """Milliseconds until `tick` has something to do. NEVER: only an answer or the user brings news."""
+        due = min((at for at, _ in self._timers()), default=NEVER)
+        return max(0.0, due - now_ms)
+
+    def tick(self, now_ms: float) -> None:
+        """Let due events happen."""
+        for at, event in self._timers():
+            if at <= now_ms and (self.state, event) in TRANSITIONS:
+                self._fire(event, now_ms)
+
+    def _timers(self) -> list[tuple[float, Event]]:
+        poll_by = NEVER if self._polling else self._poll_by_ms
+        timers = {
+            State.UNJOINED: [
+                (self._session_ms if self.owned else NEVER, Event.SESSION_EXPIRED),
+                (poll_by, Event.POLL_EXPIRED),
+                (self._not_before_ms, Event.READY),
+            ],
+            State.JOINING: [(poll_by, Event.POLL_EXPIRED)],
+            State.SYNCING: [(poll_by, Event.POLL_EXPIRED)],
+        }
+        if self.state not in (State.STABLE, State.REVOKING):
+            return timers.get(self.state, [])
+        heartbeat = NEVER if self.under_way else max(self._heartbeat_ms, self._not_before_ms)
+        return [
+            (self._session_ms, Event.SESSION_EXPIRED),
+            (poll_by, Event.POLL_EXPIRED),
+            (heartbeat, Event.HEARTBEAT_DUE),
+        ]
+
+    # What the coordinator says.
+
+    def joined(self, answer: Fields, now_ms: float) -> None:
+        """Raises ProtocolError where a member's metadata is none."""
+        if self.under_way is not Action.JOIN:
+            return
+        leads = answer["leader"] == answer["member_id"]
+        rows = answer["members"] if leads else ()
+        self.leading = {row["member_id"]: _member(row) for row in rows} if leads else None
+        self.skip_assignment = bool(answer["skip_assignment"])
+        self.protocol_name = answer["protocol_name"] or self.terms.assignors[0].name
+        self.identity = Identity(answer["member_id"], answer["generation_id"], self.terms.instance_id)
+        self._succeeded(now_ms)
+        self._fire(Event.JOINED_AS_LEADER if leads else Event.JOINED_AS_FOLLOWER, now_ms)
+
+    def assignments(self, counts: PartitionCounts, racks: ReplicaRacks = NO_RACKS) -> dict[str, Assignment]:
+        """As leader: the assignment by member id.
+
+        Raises ProtocolError for an assignor that this member did not offer.
+        """
+        assert self.leading is not None
+        assignor = next((each for each in self.terms.assignors if each.name == self.protocol_name), None)
+        if assignor is None:
+            raise ProtocolError(
+                f"the coordinator chose the assignor {self.protocol_name!r}, which this member does not have"
+            )
+        placed = assignor.assign(counts, self.leading, racks)
+        return {member_id: Assignment(tuple(partitions)) for member_id, partitions in placed.items()}
+
+    def synced(self, assignment: Assignment, now_ms: float) -> None:
+        if self.under_way not in (Action.SYNC, Action.SYNC_AS_LEADER):
+            return
+        self._succeeded(now_ms)
+        assigned = frozenset(assignment.partitions)
+        # An eager member has given up all it had; a cooperative one has yet to give up what it no longer gets.
+        taken = self.owned - assigned if self.terms.cooperative else frozenset()
+        self.owned = assigned | taken
+        self._take_from_user(self.held - self.owned)  # of an eager member whose user does not poll
+        self._owned_in = self.identity.generation_id
+        self._revoke(taken)
+        self._fire(Event.SYNCED_LESS if taken else Event.SYNCED, now_ms)
+
+    def heartbeat_done(self, now_ms: float) -> None:
+        if self.under_way is Action.HEARTBEAT:
+            self._succeeded(now_ms)
+            self._fire(Event.HEARTBEAT_DONE, now_ms)
+
+    def failed(self, request: Action, error: Exception, now_ms: float, member_id: str = "") -> None:
+        """A request ended without its answer. `member_id`: the id that came with MEMBER_ID_REQUIRED."""
+        if self.under_way is not request:
+            return
+        self.under_way = None
+        self._take_error(error, now_ms, member_id)
+
+    def commit_failed(self, identity: Identity, error: Exception, now_ms: float) -> None:
+        """A commit under this identity was refused. It may be the first request that shows the loss of the
+        membership."""
+        alive = self.state in (State.STABLE, State.REVOKING)
+        if alive and identity == self.identity and isinstance(error, COMMIT_ERRORS):
+            self._take_error(error, now_ms)
+
+    def crash(self, error: Exception, now_ms: float) -> None:
+        """The loop has failed. Nothing keeps the membership alive, so its partitions are lost."""
+        self.error = self.error or error
+        self.state = State.FAILED
+        self._lose(now_ms)
+
+    def _take_error(self, error: Exception, now_ms: float, member_id: str = "") -> None:
+        if isinstance(error, RebalanceInProgress):
+            self._session_ms = now_ms + self.terms.session_timeout_ms  # it knows us
+            self._rebalance(now_ms)
+            return
+        event = _EVENTS.get(type(error))
+        if event is None and (getattr(error, "retriable", False) or isinstance(error, DeadlineExceeded)):
+            event = Event.NOT_YET if isinstance(error, BrokerError) else Event.COORDINATOR_GONE
+        if event is Event.MEMBER_ID_GIVEN:
+            self.identity = Identity(member_id, -1, self.terms.instance_id)
+        if event is None or (self.state, event) not in TRANSITIONS:
+            event, self.error = Event.REFUSED, error
+        self._fire(event, now_ms)
+
+    def _rebalance(self, now_ms: float) -> None:
+        eager = not self.terms.cooperative
+        if eager and self._must_be_told(self.owned):
+            self._fire(Event.REBALANCE, now_ms)
+            return
+        if eager:
+            self.owned &= self.held  # a later poll must not report the rest: from now on it may be another member's
+        self._fire(Event.REJOIN, now_ms)
+
+    # What the user does.
+
+    def poll(self, now_ms: float) -> Changes:
+        """Report to the user what changed. Raises the error of a member that has FAILED."""
+        if self.error is not None:
+            raise self.error
+        if self.terms.must_poll:
+            self._poll_by_ms = now_ms + self.terms.rebalance_timeout_ms
+        self._fire_if_known(Event.POLLED, now_ms)
+        if self._revocation_told:
+            self._fire(Event.GIVEN_UP, now_ms)
+        lost, self._lost = self._lost, frozenset()
+        revoked = self._revoking & self.held if self.state is State.REVOKING else frozenset()
+        self._revocation_told = bool(revoked)
+        assigned = self.owned - self.held - self._revoking
+        self.held |= assigned
+        return Changes(lost, revoked, assigned)
+
+    def polling(self, begins: bool, now_ms: float) -> None:
+        """The user waits in a poll, so it cannot be late meanwhile."""
+        self._polling = begins
+        if self.terms.must_poll:
+            self._poll_by_ms = now_ms + self.terms.rebalance_timeout_ms
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a poll would report a change, or raise."""
+        revoked = self.state is State.REVOKING and not self._revocation_told
+        return bool(self.error or self._lost or revoked or self.owned - self.held)
+
+    def rejoin(self, now_ms: float) -> None:
+        """What the group subscribes to has changed: let it rebalance."""
+        if self.state is State.STABLE:
+            self._rebalance(now_ms)
+
+    def close(self, now_ms: float) -> None:
+        self._fire_if_known(Event.CLOSE, now_ms)
+
+    # Requests' contents.
+
+    def protocols(self) -> list[tuple[str, bytes]]:
+        """Names and metadata of the assignors, for JoinGroup, as they are at this moment."""
+        owned = tuple(self.owned) if self.terms.cooperative else ()
+        return [
+            (
+                assignor.name,
+                Subscription(
+                    self.terms.topics,
+                    assignor.user_data(self._owned_in),
+                    owned,
+                    self._owned_in,
+                    self.terms.rack_id,
+                ).encode(),
+            )
+            for assignor in self.terms.assignors
+        ]
+
+    # Inside.
+
+    def _fire_if_known(self, event: Event, now_ms: float) -> None:
+        if (self.state, event) in TRANSITIONS:
+            self._fire(event, now_ms)
+
+    def _fire(self, event: Event, now_ms: float) -> None:
+        before = self.state
+        self.state, actions = TRANSITIONS[before, event]
+        if self.state is not before:
+            self.under_way = None
+        for action in actions:
+            self._do(action, now_ms)
+        if self.state is State.REVOKING and not self._must_be_told(self._revoking):
+            self._fire(Event.GIVEN_UP, now_ms)
+
+    def _do(self, action: Action, now_ms: float) -> None:
+        if action is Action.LEAVE and (self.terms.instance_id is not None or not self.identity.member_id):
+            return
+        if action is Action.LEAVE:
+            self.leaving = self.identity
+        if action in REQUESTS:
+            self.under_way = None if action is Action.LEAVE else action
+            self._actions = [each for each in self._actions if each not in REQUESTS]
+            self._actions.append(action)
+        elif action in (Action.FIND_COORDINATOR, Action.ABANDON):
+            self._actions.append(action)
+        else:
+            _MEMORY[action](self, now_ms)
+
+    def _succeeded(self, now_ms: float) -> None:
+        self.under_way = None
+        self._failures = 0
+        self._not_before_ms = now_ms
+        self._session_ms = now_ms + self.terms.session_timeout_ms
+        self._heartbeat_ms = now_ms + self.terms.heartbeat_interval_ms
+
+    def _back_off(self, now_ms: float) -> None:
+        self._not_before_ms = now_ms + self.terms.backoff_ms(self._failures)
+        self._failures += 1
+
+    def _forget_member_id(self, now_ms: float) -> None:
+        self.identity = Identity("", -1, self.terms.instance_id)
+
+    def _forget_generation(self, now_ms: float) -> None:
+        self.identity = Identity(self.identity.member_id, -1, self.terms.instance_id)
+        self._owned_in = None
+        self.leading = None
+
+    def _lose(self, now_ms: float) -> None:
+        self._take_from_user(self.held)
+        self.owned = frozenset()
+        self._revoke(())
+
+    def _take_from_user(self, partitions: frozenset[TopicPartition]) -> None:
+        """Without a poll that reported them as revoked: the next one reports them as lost."""
+        self._lost |= partitions & self.held
+        self.held -= partitions
+
+    def _revoke_all(self, now_ms: float) -> None:
+        self._revoke(self.owned)
+
+    def _revoke(self, partitions: Iterable[TopicPartition]) -> None:
+        self._revoking = frozenset(partitions)
+        self._revocation_told = False
+
+    def _give_up(self, now_ms: float) -> None:
+        self.owned -= self._revoking
+        if self._revocation_told:
+            self.held -= self._revoking
+        else:
+            self._take_from_user(self._revoking)
+        self._revoke(())
+
+    def _must_be_told(self, partitions: frozenset[TopicPartition]) -> bool:
+        return self.terms.must_poll and bool(partitions & self.held)
+
+
+_MEMORY: dict[Action, Callable[[Membership, float], None]] = {
+    Action.BACK_OFF: Membership._back_off,
+    Action.FORGET_MEMBER_ID: Membership._forget_member_id,
+    Action.FORGET_GENERATION: Membership._forget_generation,
+    Action.LOSE: Membership._lose,
+    Action.REVOKE: Membership._revoke_all,
+    Action.GIVE_UP: Membership._give_up,
+}
+
+
+def _member(row: Fields) -> Member:
+    try:
+        return Member(Subscription.decode(row["metadata"]), row["group_instance_id"])
+    except ProtocolError as error:
+        raise ProtocolError(f"member {row['member_id']!r} of the group: {error}") from None

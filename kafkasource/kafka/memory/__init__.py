@@ -1,0 +1,34 @@
+"""The memory of one Python process as a budget: how much there is, its parts, and what each part holds.
+
+    limits        how many bytes a process may take: the user or Spark says it, else its container, else the machine
+    shares        THE table of parts, and how bytes are divided among those in use (pure)
+    budget        leases of parts, and what each part holds now, at most, and has lent
+    blocks        Arrow's native memory, charged to a part from its allocation until nothing views it any more
+    gauges        all of it as numbers: parts, Arrow's native pool, the rest of the process
+    report        the gauges of each task as lines in a folder
+    this_process  the budget of this process
+
+It imports `process` and `metrics`, nothing else of the package. `source` and `sink` take leases. A process that has a
+budget hands its gauges to `metrics`.
+"""
+
+from kafkasource.kafka.memory.blocks import Block
+from kafkasource.kafka.memory.budget import Budget, Keeper, Trimmable, Wish
+from kafkasource.kafka.memory.shares import ACCUMULATOR, DECODED, FAN_OUT, LEAST_BUDGET_BYTES, PARTS, RECEIVE
+from kafkasource.kafka.memory.this_process import gauges, process_budget
+
+__all__ = [
+    "ACCUMULATOR",
+    "DECODED",
+    "FAN_OUT",
+    "LEAST_BUDGET_BYTES",
+    "PARTS",
+    "RECEIVE",
+    "Block",
+    "Budget",
+    "Keeper",
+    "Trimmable",
+    "Wish",
+    "gauges",
+    "process_budget",
+]

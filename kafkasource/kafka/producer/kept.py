@@ -1,0 +1,68 @@
+"""Producers that an executor's Python worker keeps for its next task, which then finds their connections open."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Generic, Protocol, TypeVar
+
+from kafkasource.kafka.cluster.cache import IDLE_S, Use, surplus
+
+
+class Keepable(Protocol):
+    """One producer, or all producers of a cluster."""
+
+    use: Use
+
+    @property
+    def usable(self) -> bool:
+        """May a task still be given it?"""
+
+
+Key = TypeVar("Key")
+Value = TypeVar("Value", bound=Keepable)
+
+
+class Kept(Generic[Key, Value]):
+    """What one process keeps, by its configuration. Any thread may call any method."""
+
+    def __init__(self, make: Callable[[Key], Value], close: Callable[[Value], None]) -> None:
+        """`make` is called under the lock; `close` is not: it may wait for a sender thread, which may call `retire`."""
+        self._make = make
+        self._close = close
+        self._lock = threading.Lock()
+        self.producers: dict[Key, Value] = {}
+
+    def hand_out(self, keys: Iterable[Key], most: int) -> list[Value]:
+        """The kept ones for a task, in the order of the keys. Makes those that are missing or not usable any more.
+
+        Closes those that are unused for five minutes. If there are more than `most`, it also closes those that are
+        unused for longest, but never one that a task uses.
+        """
+        gone: list[Value] = []
+        with self._lock:
+            found: list[tuple[Key, Value]] = []
+            for key in keys:
+                value = self.producers.pop(key, None)
+                if value is not None and not value.usable:
+                    gone.append(value)
+                    value = None
+                if value is None:
+                    value = self._make(key)
+                value.use.hand_out()
+                found.append((key, value))
+            self.producers.update(found)
+            idle_s = {key: each.use.idle_s for key, each in self.producers.items()}
+            gone += [self.producers.pop(key) for key in surplus(idle_s, most)]
+        for each in gone:
+            self._close(each)
+        return [value for _, value in found]
+
+    def retire(self, key: Key, value: Value) -> bool:
+        """A sender thread that had no work for long asks: must it end? If so, the value is not kept any more."""
+        with self._lock:
+            if value.use.idle_s < IDLE_S:
+                return False  # a task took it first
+            if self.producers.get(key) is value:
+                del self.producers[key]
+            return True

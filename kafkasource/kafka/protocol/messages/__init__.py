@@ -1,0 +1,1 @@
+"""A module for each message: its fields, and the versions that have them."""

@@ -1,0 +1,110 @@
+"""What the connections of one process share to authenticate: salted keys and tokens; a machine for each connection."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Callable
+
+from kafkasource.kafka.process import PerProcess
+from kafkasource.kafka.security.endpoint import HttpClient
+from kafkasource.kafka.security.recent import Recent
+from kafkasource.kafka.security.sasl.config import SaslConfig, SaslOptions
+from kafkasource.kafka.security.sasl.gssapi import Gssapi
+from kafkasource.kafka.security.sasl.mechanism import Mechanism
+from kafkasource.kafka.security.sasl.oauthbearer import OauthBearer
+from kafkasource.kafka.security.sasl.plain import Plain
+from kafkasource.kafka.security.sasl.scram import SaltedKeys, Scram
+from kafkasource.kafka.security.tokens.keeper import TokenKeeper
+
+_MOST_LOGINS = 64
+
+
+class Login:
+    """Of one cluster's options. Thread-safe."""
+
+    def __init__(
+        self,
+        options: SaslOptions,
+        bootstrap_host: str,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+    ) -> None:
+        """`tls`: the context for token endpoints; None: by `https.ca.*`."""
+        self._options = options
+        self._bootstrap_host = bootstrap_host
+        self._tls = tls
+        self._lock = threading.Lock()
+        self._config: SaslConfig | None = None
+        self._keys: SaltedKeys | None = None
+        self._keeper: TokenKeeper | None = None
+
+    def credentials(self) -> SaslConfig:
+        """With what references stand for now, so a password that was changed in its file counts at the next login.
+
+        Reads files. Raises OptionError.
+        """
+        return self._options.resolve(self._bootstrap_host)
+
+    def mechanism(self, host: str, credentials: SaslConfig | None = None) -> Mechanism:
+        """A machine for one authentication with the broker at `host`, its advertised name; None: by those of now.
+
+        Asks no server. Raises OptionError.
+        """
+        config, keys, keeper = self._current(credentials or self.credentials())
+        return _machine(config, host, keys, keeper)
+
+    def user(self) -> str | None:
+        """The user as whom brokers know this login, unless they map names; None where only they know it.
+
+        May wait for a token endpoint. Raises OptionError, TokenNotAvailable, TokenRefused.
+        """
+        config, _, keeper = self._current(self.credentials())
+        if keeper is not None:
+            return keeper.token().subject
+        if config.kerberos is not None:
+            principal = config.kerberos.principal or ""
+            return principal.partition("@")[0].partition("/")[0] or None  # Kafka's default rule of auth_to_local
+        return None if config.delegation_token else config.username
+
+    def _current(self, config: SaslConfig) -> tuple[SaslConfig, SaltedKeys | None, TokenKeeper | None]:
+        with self._lock:
+            if config != self._config:
+                self._config = config
+                self._keys = None if config.password is None else SaltedKeys(config.password)
+                source = config.token_source
+                http = HttpClient(config.http, self._tls)
+                self._keeper = None if source is None else TokenKeeper(source, http, config.refresh)
+            return config, self._keys, self._keeper
+
+
+def _machine(config: SaslConfig, host: str, keys: SaltedKeys | None, keeper: TokenKeeper | None) -> Mechanism:
+    if keeper is not None:
+        return OauthBearer(keeper.token, keeper.due, config.extensions, keeper.forget)
+    if config.kerberos is not None:
+        return Gssapi(config.kerberos, host)
+    assert keys is not None
+    assert config.username is not None
+    assert config.password is not None
+    if config.mechanism == "PLAIN":
+        return Plain(config.username, config.password)
+    return Scram(config.mechanism, config.username, keys, config.delegation_token)
+
+
+class _Logins:
+    """The logins of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_options: Recent[tuple[SaslOptions, str], Login] = Recent(_MOST_LOGINS)
+
+    def of(self, options: SaslOptions, bootstrap_host: str, tls: Callable[[], ssl.SSLContext] | None) -> Login:
+        with self._lock:
+            return self._by_options.of((options, bootstrap_host), lambda: Login(options, bootstrap_host, tls))
+
+
+_logins: PerProcess[_Logins] = PerProcess(_Logins)
+
+
+def login_of(options: SaslOptions, bootstrap_host: str, tls: Callable[[], ssl.SSLContext] | None = None) -> Login:
+    """The process's login of these options: clusters with the same options share tokens. A forked child has its own."""
+    return _logins.get().of(options, bootstrap_host, tls)

@@ -1,0 +1,62 @@
+"""Typed values of the options in `options.ROWS`. Errors name option and expectation, never the value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafkasource.errors import OptionError
+from kafkasource.kafka.security.sasl.options import BY_NAME
+from kafkasource.kafka.security.secrets import Secret
+from kafkasource.kafka.security.security_option import checked_path, shown
+
+
+class OptionValues:
+    """Options by Java's names; one that is not given has the table's default."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = given
+
+    def with_default(self, name: str, text: str) -> OptionValues:
+        return OptionValues({name: text, **self._given})
+
+    def is_given(self, name: str) -> bool:
+        return name in self._given
+
+    def text(self, name: str) -> str | None:
+        """None for an option that has neither value nor default."""
+        return self._given.get(name, BY_NAME[name].default) or None
+
+    def path(self, name: str) -> str | None:
+        """Of a file. Raises OptionError for the text of one."""
+        path = self.text(name)
+        return path and checked_path(shown(name), path, (BY_NAME[other].shown for other in BY_NAME[name].as_text))
+
+    def secret(self, name: str) -> Secret | None:
+        text = self.text(name)
+        return None if text is None else Secret(text)
+
+    def flag(self, name: str) -> bool:
+        text = (self.text(name) or "").lower()
+        if text not in ("true", "false"):
+            raise OptionError(f"option {shown(name)}: expected true or false")
+        return text == "true"
+
+    def whole(self, name: str, at_least: int, at_most: int) -> int:
+        """Bounds are inclusive."""
+        try:
+            number = int(self.text(name) or "")
+        except ValueError:
+            number = at_least - 1
+        if not at_least <= number <= at_most:
+            raise OptionError(f"option {shown(name)}: expected a whole number from {at_least} to {at_most}")
+        return number
+
+    def real(self, name: str, at_least: float, at_most: float) -> float:
+        """Bounds are inclusive."""
+        try:
+            number = float(self.text(name) or "")
+        except ValueError:
+            number = at_least - 1
+        if not at_least <= number <= at_most:
+            raise OptionError(f"option {shown(name)}: expected a number from {at_least} to {at_most}")
+        return number

@@ -1,0 +1,283 @@
+"""THE table of SASL options: Java's names, librdkafka's aliases, what is refused and why, and vendors' defaults.
+
+Names stand without the prefix `kafka.`, which Spark's options have. `config` and `oauth_config` read their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafkasource.errors import OptionError
+from kafkasource.kafka.security.sasl.java_class import is_one_of
+from kafkasource.kafka.security.secrets import trimmed
+from kafkasource.kafka.security.security_option import SecurityOption, shown
+
+_ENDPOINT = "sasl.oauthbearer.token.endpoint"
+_ASSERTION = "sasl.oauthbearer.assertion"
+CLIENT_HANDLER = "sasl.client.callback.handler.class"
+
+ROWS = (
+    SecurityOption(
+        "auth",
+        "What a vendor's clusters need, in one word: aws (MSK with IAM), azure (Event Hubs), google (Managed Kafka)"
+        ", confluent (Confluent Cloud). It sets protocol, mechanism, token and idle time. Each of these"
+        " options may still be given.",
+    ),
+    SecurityOption(
+        "sasl.mechanism",
+        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI (Kerberos). AWS_MSK_IAM means OAUTHBEARER with a"
+        " token of Amazon's signer.",
+        alias="sasl.mechanisms",
+        default="GSSAPI",
+    ),
+    SecurityOption(
+        "sasl.jaas.config",
+        "Credentials as Java clients have them: one login module of Kafka's, with any prefix of a shaded copy. In place"
+        " of the options for user, password and client.",
+        secret=True,
+    ),
+    SecurityOption("sasl.username", "The user for PLAIN and SCRAM; with a delegation token its id."),
+    SecurityOption("sasl.password", "The password for PLAIN and SCRAM; with a delegation token its HMAC.", secret=True),
+    SecurityOption(
+        "sasl.login.refresh.window.factor",
+        "A token is renewed after this part of its life.",
+        default="0.8",
+        kind="number",
+    ),
+    SecurityOption(
+        "sasl.login.refresh.window.jitter",
+        "At most this part of a token's life is added at random, so that processes do not renew at the same time.",
+        default="0.05",
+        kind="number",
+    ),
+    SecurityOption(
+        "sasl.login.refresh.min.period.seconds",
+        "Least time between two renewals of a token.",
+        default="60",
+        kind="seconds",
+    ),
+    SecurityOption(
+        "sasl.login.refresh.buffer.seconds",
+        "A token is renewed this long before it expires.",
+        default="300",
+        kind="seconds",
+    ),
+    SecurityOption(
+        "sasl.login.connect.timeout.ms",
+        "How long a connection to the token endpoint may take, TLS included.",
+        default="10000",
+        kind="ms",
+        differs="none: it waits without end",
+    ),
+    SecurityOption(
+        "sasl.login.read.timeout.ms",
+        "How long the token endpoint's whole answer may take.",
+        default="10000",
+        kind="ms",
+        differs="none: it waits without end",
+    ),
+    SecurityOption(
+        "sasl.login.retry.backoff.ms", "The first pause before the endpoint is asked again.", default="100", kind="ms"
+    ),
+    SecurityOption(
+        "sasl.login.retry.backoff.max.ms",
+        "How long the endpoint is asked again in all, while it gives no answer or one of 5xx, 408, 429.",
+        default="10000",
+        kind="ms",
+    ),
+    SecurityOption(
+        f"{_ENDPOINT}.url",
+        "Where OAUTHBEARER gets its token: an https URL for client credentials or an assertion, or `file:` and the path"
+        " of a file with the token, which is read again at each authentication.",
+    ),
+    SecurityOption(
+        f"{_ENDPOINT}.allow.http",
+        "true allows an http URL, for tests: id and secret then go in clear.",
+        default="false",
+        kind="boolean",
+    ),
+    SecurityOption(
+        "https.ca.location",
+        "A PEM file of the authorities that token endpoints are trusted by. Default: those of the operating system.",
+        as_text=("https.ca.pem",),
+    ),
+    SecurityOption("https.ca.pem", "The same as PEM text."),
+    SecurityOption(
+        "sasl.oauthbearer.token.function",
+        "A function of yours that gives tokens, as module:function, shipped with --py-files. It returns the token, or"
+        " the token and the seconds for which it is valid.",
+    ),
+    SecurityOption(
+        "sasl.oauthbearer.client.credentials.client.id",
+        "The client's id at the token endpoint.",
+        alias="sasl.oauthbearer.client.id",
+    ),
+    SecurityOption(
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "The client's secret at the token endpoint.",
+        alias="sasl.oauthbearer.client.secret",
+        secret=True,
+    ),
+    SecurityOption("sasl.oauthbearer.scope", "The scope to ask the token endpoint for."),
+    SecurityOption(
+        "sasl.oauthbearer.extensions",
+        "What is sent to the broker along with the token, as key=value,key=value: at Confluent Cloud logicalCluster and"
+        " identityPoolId.",
+    ),
+    SecurityOption(
+        "sasl.oauthbearer.header.urlencode",
+        "true encodes id and secret as RFC 6749 wants it.",
+        default="false",
+        kind="boolean",
+    ),
+    SecurityOption(
+        "sasl.oauthbearer.jwt.retriever.class",
+        "Which way to a token: a class of Kafka's own, by its name, with the packages or without.",
+    ),
+    SecurityOption(
+        "sasl.oauthbearer.grant.type",
+        "client_credentials, or urn:ietf:params:oauth:grant-type:jwt-bearer for an assertion in place of the client's"
+        " secret.",
+        default="client_credentials",
+    ),
+    SecurityOption("sasl.oauthbearer.method", "oidc, which is what a token endpoint means anyhow."),
+    SecurityOption(
+        "sasl.oauthbearer.metadata.authentication.type",
+        "azure_imds or aws_iam: the machine's own identity gives the token. The same as `auth`.",
+    ),
+    SecurityOption(
+        "sasl.login.callback.handler.class",
+        "Kafka's, Amazon's, Google's or Strimzi's handler for tokens, by its class: what it does is done here.",
+    ),
+    SecurityOption(
+        CLIENT_HANDLER,
+        "Amazon's handler for IAM, by its class: it goes with AWS_MSK_IAM or OAUTHBEARER, and means a token of Amazon's"
+        " signer. Another class is an error.",
+    ),
+    SecurityOption(f"{_ASSERTION}.file", "A file with a signed assertion (a JWT), which is read again at each use."),
+    SecurityOption(f"{_ASSERTION}.algorithm", "How an assertion is signed: RS256 or ES256.", default="RS256"),
+    SecurityOption(
+        f"{_ASSERTION}.private.key.file",
+        "A PEM file with the private key that signs assertions.",
+        as_text=(f"{_ASSERTION}.private.key.pem",),
+    ),
+    SecurityOption(f"{_ASSERTION}.private.key.pem", "The private key that signs assertions, as PEM text.", secret=True),
+    SecurityOption(f"{_ASSERTION}.private.key.passphrase", "The password of that key.", secret=True),
+    SecurityOption(
+        f"{_ASSERTION}.template.file",
+        "A JSON file with header and payload of the assertion; options and clock add what it lacks.",
+    ),
+    SecurityOption(f"{_ASSERTION}.claim.aud", "The assertion's audience: mostly the token endpoint."),
+    SecurityOption(f"{_ASSERTION}.claim.iss", "The assertion's issuer: mostly the client's id."),
+    SecurityOption(f"{_ASSERTION}.claim.sub", "The assertion's subject: mostly the client's id."),
+    SecurityOption(f"{_ASSERTION}.claim.exp.seconds", "How long an assertion is valid.", default="300", kind="seconds"),
+    SecurityOption(
+        f"{_ASSERTION}.claim.nbf.seconds", "How long before now its validity begins.", default="60", kind="seconds"
+    ),
+    SecurityOption(
+        f"{_ASSERTION}.claim.jti.include",
+        "true gives each assertion an id of its own.",
+        default="false",
+        kind="boolean",
+    ),
+    SecurityOption(
+        "sasl.kerberos.service.name",
+        "The first part of the brokers' Kerberos principal.",
+        default="kafka",
+        differs="none: everybody sets kafka",
+    ),
+    SecurityOption("sasl.kerberos.principal", "The client's Kerberos principal: user@REALM."),
+    SecurityOption("sasl.kerberos.keytab", "The keytab with the client's key. Without one the ticket cache counts."),
+)
+BY_NAME: Mapping[str, SecurityOption] = {row.name: row for row in ROWS}
+CANONICAL: Mapping[str, str] = {row.alias: row.name for row in ROWS if row.alias}
+
+_JAVA = "it names a Java class, which only a JVM can run"
+_JAVAS_LOGIN = f"{_JAVA}. Use sasl.jaas.config or sasl.oauthbearer.token.function"
+_BROKERS = "only brokers check tokens; the client sends them as they are"
+_UNSECURED = "write the claims of an unsecured token into sasl.jaas.config, as Java does"
+_KINIT = "Kerberos tickets are taken from the keytab or the cache when a connection needs them; nothing runs kinit"
+
+# What is refused, because it could only be ignored: a name, or the beginning of names that ends with a dot; and why.
+REFUSED: Mapping[str, str] = {
+    "sasl.login.class": _JAVAS_LOGIN,
+    "security.providers": _JAVA,
+    "sasl.oauthbearer.jwt.validator.class": f"{_JAVA}, and {_BROKERS}",
+    "sasl.oauthbearer.jwks.": _BROKERS,
+    "sasl.oauthbearer.expected.": _BROKERS,
+    "sasl.oauthbearer.clock.skew.seconds": _BROKERS,
+    "sasl.oauthbearer.sub.claim.name": _BROKERS,
+    "sasl.oauthbearer.scope.claim.name": _BROKERS,
+    "sasl.oauthbearer.config": _UNSECURED,
+    "enable.sasl.oauthbearer.unsecure.jwt": _UNSECURED,
+    "sasl.kerberos.kinit.cmd": _KINIT,
+    "sasl.kerberos.ticket.renew.": _KINIT,
+    "sasl.kerberos.min.time.before.relogin": _KINIT,
+}
+
+AMAZONS_HANDLERS = (
+    "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+    "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler",
+)
+
+
+def refusal(name: str) -> str | None:
+    """Why an option is refused; None for one that is not."""
+    for refused, why in REFUSED.items():
+        if name == refused or (refused.endswith(".") and name.startswith(refused)):
+            return why
+    return None
+
+
+def canonical(options: Mapping[str, str]) -> dict[str, str]:
+    """The SASL options among all of `options`, by Java's names, without the blanks around them.
+
+    Raises OptionError for what is refused, and for an option that is given twice with two values.
+    """
+    found: dict[str, str] = {}
+    for given, text in options.items():
+        lower = given.lower()
+        name = CANONICAL.get(lower, lower)
+        foreign = name == CLIENT_HANDLER and not is_one_of(trimmed(text), AMAZONS_HANDLERS)
+        why = _JAVAS_LOGIN if foreign else refusal(name)
+        if why is not None:
+            raise OptionError(f"option {shown(given)} is not supported: {why}")
+        if name not in BY_NAME:
+            if name.startswith("sasl."):
+                raise OptionError(f"option {shown(given)} is unknown: no Kafka client has a SASL option of this name")
+            continue
+        value = trimmed(text)
+        if found.setdefault(name, value) != value:
+            raise OptionError(f"options {shown(name)} and {shown(BY_NAME[name].alias)} contradict each other: give one")
+    return found
+
+
+def mechanisms_of(name: str) -> tuple[str, ...]:
+    """The mechanisms that an option is for; none: it is for each, or not of SASL. `name`: Java's, without `kafka.`."""
+    if name.startswith(("sasl.oauthbearer.", "https.")) or name == CLIENT_HANDLER:
+        return "OAUTHBEARER", "AWS_MSK_IAM"
+    if name.startswith("sasl.kerberos."):
+        return ("GSSAPI",)
+    return ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512") if name in ("sasl.username", "sasl.password") else ()
+
+
+def vendor_defaults(options: Mapping[str, str]) -> dict[str, str]:
+    """What `auth` sets, also beyond SASL: for those options that the user has not given. Raises OptionError.
+
+    `options`: all that the user has given, without `kafka.`.
+    """
+    vendor = options.get("auth", "").strip().lower()
+    if not vendor:
+        return {}
+    if vendor not in ("aws", "azure", "google", "confluent"):
+        raise OptionError(f"option {shown('auth')}: expected aws, azure, google or confluent")
+    defaults = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+    with_password = "sasl.password" in options
+    if vendor == "azure":
+        defaults["connections.max.idle.ms"] = "180000"  # Event Hubs drops connections that rest for 240 s
+        if with_password:
+            defaults |= {"sasl.mechanism": "PLAIN", "sasl.username": "$ConnectionString"}
+    if vendor == "confluent" and (with_password or "sasl.jaas.config" in options):
+        defaults["sasl.mechanism"] = "PLAIN"
+    given = {CANONICAL.get(name.lower(), name.lower()) for name in options}
+    return {name: text for name, text in defaults.items() if name not in given}

@@ -1,0 +1,136 @@
+"""THE table of TLS options: Java's names, librdkafka's aliases, and what is refused with the reason.
+
+Names stand without the prefix `kafka.`, which Spark's options have. `config` reads their values.
+"""
+
+from __future__ import annotations
+
+from kafkasource.kafka.security.security_option import SecurityOption
+
+ROWS = (
+    SecurityOption(
+        "ssl.truststore.location",
+        "A file with the certificates of the authorities that may have issued the brokers' certificates: PEM, PKCS12 or"
+        " JKS. Or a folder of PEM files. Without it, and without `ssl.truststore.certificates`, the roots of the"
+        " operating system count. `probe` means the same.",
+        alias="ssl.ca.location",
+        as_text=("ssl.truststore.certificates",),
+    ),
+    SecurityOption(
+        "ssl.truststore.type",
+        "PEM, PKCS12 or JKS. Not needed: the file itself shows what it is. PEM for a binary store, or the"
+        " reverse, is an error.",
+    ),
+    SecurityOption(
+        "ssl.truststore.password",
+        "The password of a PKCS12 or JKS truststore. A PEM file has none.",
+        secret=True,
+    ),
+    SecurityOption(
+        "ssl.truststore.certificates",
+        "The certificates of the authorities themselves, as PEM text, in place of a file. Line ends may be missing.",
+        alias="ssl.ca.pem",
+    ),
+    SecurityOption(
+        "ssl.keystore.location",
+        "A file with the client's private key and its chain of certificates: PEM, PKCS12 or JKS. For brokers that ask"
+        " clients for a certificate (`ssl.client.auth`).",
+        as_text=("ssl.keystore.key", "ssl.keystore.certificate.chain"),
+    ),
+    SecurityOption("ssl.keystore.type", "PEM, PKCS12 or JKS. Not needed: the file itself shows what it is."),
+    SecurityOption(
+        "ssl.keystore.password",
+        "The password of a PKCS12 or JKS keystore. A PEM file has none: give `ssl.key.password` where its key is"
+        " encrypted.",
+        secret=True,
+    ),
+    SecurityOption(
+        "ssl.keystore.key",
+        "The client's private key itself, as PEM text, in place of a file.",
+        alias="ssl.key.pem",
+        secret=True,
+    ),
+    SecurityOption(
+        "ssl.keystore.certificate.chain",
+        "The client's certificate and the authorities between it and the root, as PEM text, in place of a file.",
+        alias="ssl.certificate.pem",
+    ),
+    SecurityOption(
+        "ssl.key.password",
+        "The password of the private key, where it is encrypted. Default: that of the keystore.",
+        secret=True,
+    ),
+    SecurityOption(
+        "ssl.key.location",
+        "librdkafka's: a PEM file with the client's private key. Its certificate comes from `ssl.certificate.location`"
+        " or `ssl.certificate.pem`.",
+        as_text=("ssl.keystore.key",),
+    ),
+    SecurityOption(
+        "ssl.certificate.location",
+        "librdkafka's: a PEM file with the client's certificate, and the authorities between it and the root.",
+        as_text=("ssl.keystore.certificate.chain",),
+    ),
+    SecurityOption(
+        "ssl.endpoint.identification.algorithm",
+        "`https`: the broker's certificate must have the name or the IP address that the client connects to. Empty, or"
+        " `none`: any certificate of a trusted authority will do, so its owner can read what is sent. The client then"
+        " warns.",
+        default="https",
+    ),
+    SecurityOption(
+        "ssl.protocol",
+        "`TLSv1.2` excludes TLS 1.3. `TLSv1.3` and `TLS` leave the choice to `ssl.enabled.protocols`.",
+        default="TLSv1.3",
+    ),
+    SecurityOption(
+        "ssl.enabled.protocols",
+        "The versions that the client offers. Older ones in the list are left out, with a warning.",
+        default="TLSv1.2,TLSv1.3",
+    ),
+    SecurityOption(
+        "ssl.cipher.suites",
+        "The cipher suites that the client offers, by the names of IANA (as in Java) or of OpenSSL, separated by commas"
+        " or colons. A version of TLS that none of them belongs to is not offered. Python cannot choose among those of"
+        " TLS 1.3: the client offers all of them, and refuses the connection where the broker chooses one that is not"
+        " in the list. Default: OpenSSL's choice.",
+    ),
+    SecurityOption(
+        "ssl.crl.location",
+        "librdkafka's: a PEM file with the lists of revoked certificates. A broker's certificate whose authority has no"
+        " list in it is refused.",
+    ),
+    SecurityOption(
+        "enable.ssl.certificate.verification",
+        "librdkafka's. Only `true`, the default, is allowed.",
+        default="true",
+        kind="boolean",
+    ),
+)
+
+BY_NAME = {row.name: row for row in ROWS}
+ALIASES = {row.alias: row.name for row in ROWS if row.alias}
+
+
+def named(option: str) -> str:
+    """An option of the table as the subject of an error, with its alias."""
+    return f"option {BY_NAME[option].shown}"
+
+
+_OPENSSL = "Python's ssl module (OpenSSL) makes the connections, and no class of Java's can be loaded"
+
+REFUSED = {
+    "ssl.engine.factory.class": _OPENSSL,
+    "ssl.provider": _OPENSSL,
+    "security.providers": _OPENSSL,
+    "ssl.keymanager.algorithm": _OPENSSL,
+    "ssl.trustmanager.algorithm": _OPENSSL,
+    "ssl.secure.random.implementation": f"{_OPENSSL}; the operating system gives the random numbers",
+    "ssl.engine.location": "OpenSSL 3 has no engines; give the key as a file or as text",
+    "ssl.engine.id": "OpenSSL 3 has no engines; give the key as a file or as text",
+    "ssl.providers": "the machine's openssl.cnf loads providers of OpenSSL",
+    "ssl.curves.list": "Python's ssl module cannot choose among curves; the machine's openssl.cnf can (Groups)",
+    "ssl.sigalgs.list": "Python's ssl module cannot choose them; the machine's openssl.cnf can (SignatureAlgorithms)",
+    "ssl.certificate.verify_cb": "there are no callbacks; OpenSSL checks certificates",
+}
+"""Options of Java's and librdkafka's that this package could only ignore, and why."""

@@ -1,1 +1,0 @@
-"""One task's part in exactly once."""

@@ -1,0 +1,229 @@
+"""Downloads jars from Maven Central into a cache folder, with the Ivy inside pyspark. It needs no docker.
+
+<cache>/lock            held while anything here is changed: concurrent starts wait, then find the work done
+<cache>/ivy/            Ivy's own cache; a half-written one is thrown away and resolved again
+<cache>/kafka-4.3.1/    complete, or not there: a set is retrieved beside it and renamed into place
+<cache>/kafka-4.3.1.…   a set being retrieved; swept by the next process that holds the lock
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.testing.broker.jvm.home import find_java
+
+DOWNLOAD_TIMEOUT_S = 900
+
+
+class JarsNotResolved(KafkaSourceError):
+    """Ivy could not fetch the jars: no network, no such version, or no pyspark to take Ivy from."""
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """A Maven artifact; `transitive` says whether what its POM asks for comes too."""
+
+    group: str
+    artifact: str
+    version: str
+    transitive: bool = True
+
+    @classmethod
+    def parse(cls, text: str) -> Coordinate:
+        """From `group:artifact:version`; a trailing `!` leaves out what its POM asks for."""
+        parts = text.removesuffix("!").split(":")
+        if len(parts) != 3 or not all(re.fullmatch(r"[\w.+-]+", part) for part in parts):
+            raise OptionError(f"not a Maven coordinate group:artifact:version: {text!r}")
+        return cls(parts[0], parts[1], parts[2], transitive=not text.endswith("!"))
+
+    @property
+    def jar(self) -> str:
+        return f"{self.artifact}-{self.version}.jar"
+
+    def __str__(self) -> str:
+        return f"{self.group}:{self.artifact}:{self.version}"
+
+
+# Kafka logs to SLF4J, whose 1.7 API comes with it but no binding: without one it fails to start and says nothing.
+LOGGING = Coordinate.parse("org.slf4j:slf4j-simple:1.7.36!")
+
+# Kafka 0.10.1 to 1.0 makes its cluster id with it; Java has dropped it since.
+JAXB = Coordinate.parse("javax.xml.bind:jaxb-api:2.3.1!")
+
+# The JVM connector as a peer in tests and benchmarks. Its POM wants a token provider of its own version, which cannot
+# be resolved for 4.2.0; 4.0.0 works with it. lz4, snappy and zstd are left out because pyspark has them.
+JVM_CONNECTOR_VERSION = "4.2.0"
+BESIDE_THE_JVM_CONNECTOR = tuple(
+    map(
+        Coordinate.parse,
+        (
+            "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0!",
+            "org.apache.kafka:kafka-clients:3.9.2!",
+            "org.apache.commons:commons-pool2:2.12.1!",
+        ),
+    )
+)
+
+
+def cache_dir() -> Path:
+    """`$KAFKASOURCE_CACHE`, else `kafkasource` in `$XDG_CACHE_HOME` or `~/.cache`; created when absent."""
+    own, base = os.environ.get("KAFKASOURCE_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    path = Path(own) if own else (Path(base) if base else Path.home() / ".cache") / "kafkasource"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise KafkaSourceError(
+            f"cannot create the cache folder {path} ({error}): set KAFKASOURCE_CACHE to another folder"
+        ) from error
+    return path.resolve()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the file lock at `path`, waiting for other processes and threads; a dead holder's lock is gone with it."""
+    with path.open("a") as file:  # append: opening must not empty it, and it is never removed
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def kafka_jars(version: str) -> Path:
+    """The folder with the jars of a Kafka broker of this version, downloaded when not there (45 MB, some 35 s)."""
+    folder = cache_dir() / f"kafka-{version}"
+    if version.startswith("0."):  # their Scala; a log4j 1.2 comes along
+        jaxb = () if version.startswith(("0.8", "0.9")) else (JAXB,)
+        resolve_jars(f"org.apache.kafka:kafka_2.11:{version}", *jaxb, dest=folder)
+    else:
+        resolve_jars(f"org.apache.kafka:kafka_2.13:{version}", LOGGING, dest=folder)
+    return folder
+
+
+def jvm_connector_jars(version: str = JVM_CONNECTOR_VERSION) -> list[Path]:
+    """The jars that `spark.jars` needs for the JVM connector, `format("kafka")`: a peer, never a dependency."""
+    connector = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}!"
+    return resolve_jars(connector, *BESIDE_THE_JVM_CONNECTOR, dest=cache_dir() / f"spark-sql-kafka-{version}")
+
+
+def resolve_jars(*coordinates: Coordinate | str, dest: Path) -> list[Path]:
+    """The jars of these artifacts in `dest`, downloaded when they are not there; sorted by name.
+
+    `dest` is this call's own folder inside `cache_dir()`, named for what is in it: a complete one is believed.
+    Safe to call from any number of processes at once. Raises `JarsNotResolved` with what Ivy said, `JavaNotFound`.
+    """
+    wanted = [Coordinate.parse(each) if isinstance(each, str) else each for each in coordinates]
+    if not (jars := _complete(dest, wanted)):
+        with locked(cache_dir() / "lock"):
+            if not (jars := _complete(dest, wanted)):  # another process may have done it while we waited
+                _retrieve(wanted, dest)
+                jars = _complete(dest, wanted)
+    return jars
+
+
+def find_ivy() -> Path:
+    """`ivy-*.jar` of the installed pyspark, found without importing it (that would start py4j for nothing)."""
+    spec = importlib.util.find_spec("pyspark")
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    if os.environ.get("SPARK_HOME"):
+        places.append(os.environ["SPARK_HOME"])
+    for place in places:
+        for jar in sorted(Path(place, "jars").glob("ivy-*.jar"), reverse=True):
+            return jar
+    raise JarsNotResolved(
+        "no ivy-*.jar to download Kafka with: pip install 'pyspark>=4.2' into this Python (its jars folder holds one), "
+        "or set KAFKA_BOOTSTRAP_SERVERS to use a Kafka that is already running"
+    )
+
+
+def _complete(folder: Path, wanted: Sequence[Coordinate]) -> list[Path]:
+    """Its jars, when the folder holds what was asked for and every jar has its end; else nothing."""
+    jars = sorted(folder.glob("*.jar"))
+    names = {jar.name for jar in jars}
+    good = jars and all(each.jar in names for each in wanted) and all(map(zipfile.is_zipfile, jars))
+    return jars if good else []
+
+
+def _retrieve(wanted: Sequence[Coordinate], dest: Path) -> None:
+    """Fill `dest` at once or not at all; the caller holds the lock."""
+    java, ivy = find_java(), find_ivy()
+    dest.parent.mkdir(parents=True, exist_ok=True)
+    for leftover in dest.parent.glob(f"{dest.name}.*"):  # left by a process that died; we hold the lock
+        shutil.rmtree(leftover, ignore_errors=True)
+    print(f"kafkasource: downloading {', '.join(map(str, wanted))} to {dest} ...", file=sys.stderr, flush=True)
+    ivy_home, said = cache_dir() / "ivy", ""
+    partial = Path(tempfile.mkdtemp(prefix=f"{dest.name}.", dir=dest.parent))
+    try:
+        # An earlier attempt may have left half a file that Ivy believes: the second begins with nothing. The old Ivy
+        # cache goes only when that helped, for most often the version is wrong or the network is down.
+        for home in (ivy_home, partial / "ivy"):
+            jars = partial / f"from-{home.parent.name}"
+            jars.mkdir()
+            said = "".join(_run_ivy(java, ivy, home, each, jars) for each in wanted)
+            if _complete(jars, wanted):
+                if home != ivy_home:
+                    shutil.rmtree(ivy_home, ignore_errors=True)
+                    home.rename(ivy_home)
+                shutil.rmtree(dest, ignore_errors=True)
+                jars.rename(dest)
+                return
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    raise JarsNotResolved(
+        f"cannot download {', '.join(map(str, wanted))} from Maven Central "
+        f"(check the network and the version; KAFKASOURCE_IVY_SETTINGS names an Ivy settings file for a mirror): "
+        f"{complaint(said)}"
+    )
+
+
+def _run_ivy(java: Path, ivy: Path, ivy_home: Path, wanted: Coordinate, dest: Path) -> str:
+    """Retrieve one artifact into `dest`; returns what Ivy printed, whether it worked or not."""
+    command = [str(java), f"-Divy.home={ivy_home}", "-cp", str(ivy), "org.apache.ivy.Main"]
+    if settings := os.environ.get("KAFKASOURCE_IVY_SETTINGS"):
+        command += ["-settings", settings]
+    command += ["-cache", str(ivy_home / "cache"), "-dependency", wanted.group, wanted.artifact, wanted.version]
+    # bundle: the packaging of scala-logging, which would be left out silently
+    command += ["-retrieve", f"{dest}/[artifact]-[revision].[ext]", "-types", "jar", "bundle", "-confs", "default"]
+    if not wanted.transitive:
+        command.append("-notransitive")
+    # In `dest`'s parent: on some errors Ivy leaves files in the working directory, which must not be the user's.
+    return run_ivy(command, dest.parent, str(wanted))
+
+
+def run_ivy(command: Sequence[str], folder: Path, what: str) -> str:
+    """Run Ivy in this working directory; what it printed, whether it worked or not. `what` it is to retrieve.
+
+    Raises JarsNotResolved where it takes too long.
+    """
+    try:
+        done = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            timeout=DOWNLOAD_TIMEOUT_S,
+            cwd=folder,
+        )
+    except subprocess.TimeoutExpired as late:
+        raise JarsNotResolved(
+            f"the download of {what} did not finish within {DOWNLOAD_TIMEOUT_S} s: is Maven Central reachable?"
+        ) from late
+    return done.stdout
+
+
+def complaint(said: str) -> str:
+    """The lines with Ivy's errors among the hundreds that it prints."""
+    lines = [line.strip() for line in said.splitlines()]
+    telling = [line for line in lines if re.search(r"UNRESOLVED|not found|FAILED|Exception|Server access error", line)]
+    return " | ".join(dict.fromkeys(telling or lines[-3:]))[:600] or "Ivy said nothing"

@@ -1,0 +1,113 @@
+"""Downloads Apicurio Registry from Maven Central, as `jars` downloads Kafka: with the Ivy inside pyspark, once.
+
+<cache>/apicurio-registry-3.0.9/     the unpacked archive, complete or not there
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+from kafkasource.testing.broker.jvm.home import find_java
+from kafkasource.testing.broker.jvm.jars import JarsNotResolved, cache_dir, complaint, find_ivy, locked, run_ivy
+
+VERSION = "3.0.9"  # the last that runs on Java 17
+_NAME = "apicurio-registry-app"
+_MOST_BYTES = 1 << 30  # unpacked; 3.0.9 has 110 MB
+
+# The archive is no jar and has a classifier, which only a module file can say. usepoms: its parent's POM cannot be had.
+_SETTINGS = """<ivysettings>
+  <settings defaultResolver="central"/>
+  <resolvers>
+    <ibiblio name="central" m2compatible="true" usepoms="false" root="https://repo1.maven.org/maven2/"/>
+  </resolvers>
+</ivysettings>
+"""
+_MODULE = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
+  <info organisation="kafkasource" module="registry"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+    <dependency org="io.apicurio" name="{name}" rev="{version}" transitive="false" conf="default->default">
+      <artifact name="{name}" type="tar.gz" ext="tar.gz" m:classifier="all" conf="default"/>
+    </dependency>
+  </dependencies>
+</ivy-module>
+"""
+
+
+def registry_jar() -> Path:
+    """The jar to run, beside the folder of its libraries; downloaded when not there (104 MB, some 10 s).
+
+    Any number of processes may call it at once. Raises `JarsNotResolved` with what Ivy said, `JavaNotFound`.
+    """
+    folder = cache_dir() / f"apicurio-registry-{VERSION}"
+    jar = folder / f"{_NAME}-{VERSION}-runner.jar"
+    if not _is_complete(jar):
+        with locked(cache_dir() / "lock"):
+            if not _is_complete(jar):  # another process may have done it while we waited
+                _retrieve(folder)
+    return jar
+
+
+def _is_complete(jar: Path) -> bool:
+    return zipfile.is_zipfile(jar)  # the folder is renamed into place, so its libraries are there, too
+
+
+def _retrieve(folder: Path) -> None:
+    """Fill the folder at once or not at all; the caller holds the lock."""
+    java, ivy = find_java(), find_ivy()
+    for leftover in folder.parent.glob(f"{folder.name}.*"):  # left by a process that died; we hold the lock
+        shutil.rmtree(leftover, ignore_errors=True)
+    print(f"kafkasource: downloading Apicurio Registry {VERSION} to {folder} ...", file=sys.stderr, flush=True)
+    partial = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+    try:
+        said = _run_ivy(java, ivy, partial)
+        archive, unpacked = partial / f"{_NAME}-{VERSION}.tar.gz", partial / "unpacked"
+        if not archive.exists():
+            raise JarsNotResolved(
+                f"cannot download Apicurio Registry {VERSION} from Maven Central (check the network; "
+                f"KAFKASOURCE_IVY_SETTINGS names an Ivy settings file for a mirror): {complaint(said)}"
+            )
+        _unpack(archive, unpacked)
+        shutil.rmtree(folder, ignore_errors=True)
+        unpacked.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _run_ivy(java: Path, ivy: Path, partial: Path) -> str:
+    """Retrieve the archive into `partial`; returns what Ivy printed. Ivy itself compares checksums."""
+    settings, module = partial / "settings.xml", partial / "ivy.xml"
+    settings.write_text(_SETTINGS)
+    module.write_text(_MODULE.format(name=_NAME, version=VERSION))
+    command = [str(java), f"-Divy.home={partial / 'home'}", "-cp", str(ivy), "org.apache.ivy.Main"]
+    command += ["-settings", os.environ.get("KAFKASOURCE_IVY_SETTINGS") or str(settings)]
+    command += ["-cache", str(partial / "cache"), "-ivy", str(module), "-types", "tar.gz", "-confs", "default"]
+    command += ["-retrieve", f"{partial}/[artifact]-[revision].[ext]"]
+    return run_ivy(command, partial, "Apicurio Registry")
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    """Plain files with plain paths, nothing else. Raises JarsNotResolved for an archive that is cut or has others."""
+    left = _MOST_BYTES
+    try:
+        with tarfile.open(archive, "r:gz") as opened:
+            for member in opened:
+                path = folder / member.name
+                left -= member.size
+                if member.isdir():
+                    continue
+                if not member.isfile() or ".." in path.parts or not path.is_relative_to(folder) or left < 0:
+                    raise JarsNotResolved(f"{archive.name} holds {member.name!r}, which no release of Apicurio has")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                source = opened.extractfile(member)
+                assert source is not None
+                with source, path.open("wb") as target:
+                    shutil.copyfileobj(source, target)
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise JarsNotResolved(f"{archive.name} cannot be unpacked: {error}") from None

@@ -1,0 +1,105 @@
+"""Topics, as operators look at them: which exist, whether they are healthy, where their logs begin and end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkasource.errors import KafkaSourceError
+from kafkasource.options.spelling import did_you_mean
+from kafkasource.types import IsolationLevel
+
+if TYPE_CHECKING:
+    from kafkasource.kafka.cluster.cluster import Cluster
+    from kafkasource.kafka.cluster.topics import Setting
+    from kafkasource.kafka.network.metadata import TopicMetadata
+    from kafkasource.types import TopicPartition
+
+log = logging.getLogger("kafkasource.admin")
+
+
+def described_topics(cluster: Cluster, topics: Iterable[str]) -> dict[str, TopicMetadata | None]:
+    """The topics as they are now; None: no such topic. Brokers before 0.11, which make what is asked for, make none."""
+    from kafkasource.kafka.protocol.apis import METADATA
+
+    names = list(topics)
+    if cluster.supports(METADATA, 4):
+        return cluster.topics.describe(names, propagation_ms=0)
+    there = {topic.name for topic in cluster.topics.list()}
+    found = cluster.topics.describe([name for name in names if name in there], propagation_ms=0)
+    return {name: found.get(name) for name in names}
+
+
+def existing(cluster: Cluster, topics: Iterable[str]) -> dict[str, TopicMetadata]:
+    """The topics as they are now. Raises KafkaSourceError naming those that do not exist."""
+    described = described_topics(cluster, topics)
+    missing = [name for name, topic in described.items() if topic is None]
+    if missing:
+        known = [topic.name for topic in cluster.topics.list() if not topic.internal]
+        named = ", ".join(f"{name!r}{did_you_mean(name, known)}" for name in missing)
+        raise KafkaSourceError(f"no topic {named} (`pykafka topics list` shows all)")
+    return {name: topic for name, topic in described.items() if topic is not None}
+
+
+def check_partitions(topic: TopicMetadata, numbers: Iterable[int]) -> None:
+    """Raise KafkaSourceError for a partition that the topic does not have."""
+    strange = sorted(set(numbers) - topic.partitions.keys())
+    if strange:
+        raise KafkaSourceError(
+            f"topic {topic.name!r} has no partition {strange[0]}; it has 0 to {len(topic.partitions) - 1}"
+        )
+
+
+class Bounds(NamedTuple):
+    earliest: int | None  # None: the partition has no leader
+    latest: int | None  # exclusive
+
+    @property
+    def offsets(self) -> int | None:
+        """How many there are: at least as many as records."""
+        return None if self.earliest is None or self.latest is None else self.latest - self.earliest
+
+
+def health(topic: TopicMetadata) -> str:
+    """`ok`, or how many partitions have no leader, or too few replicas in sync."""
+    leaderless = sum(one.leader_id is None for one in topic.partitions.values())
+    behind = sum(len(one.in_sync_replicas) < len(one.replicas) for one in topic.partitions.values())
+    if leaderless:
+        return f"{leaderless} without a leader"
+    return f"{behind} under-replicated" if behind else "ok"
+
+
+def bounds_of(
+    cluster: Cluster,
+    topics: Iterable[TopicMetadata],
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+) -> dict[TopicPartition, Bounds]:
+    """The first and last offsets of each log. Skips partitions without a leader: the call would wait for one."""
+    from kafkasource.kafka.cluster.offsets import EARLIEST, LATEST
+
+    all_of_them = [tp for topic in topics for tp in topic.topic_partitions]
+    led = [tp for tp in all_of_them if cluster.metadata.leader_id(tp) is not None]
+    try:
+        first = cluster.offsets.list(dict.fromkeys(led, EARLIEST))
+        last = cluster.offsets.list(dict.fromkeys(led, LATEST), isolation_level)
+    except KafkaSourceError as error:
+        log.warning("cannot show offsets: %s", error)
+        first = last = {}
+    return {tp: Bounds(first[tp].offset, last[tp].offset) if tp in first else Bounds(None, None) for tp in all_of_them}
+
+
+class Settings(NamedTuple):
+    """The settings of topics, by name. `unknown`: why there are none for some topics; None: there are some for each."""
+
+    found: Mapping[str, Sequence[Setting]]
+    unknown: str | None
+
+
+def settings_of(cluster: Cluster, topics: Iterable[str]) -> Settings:
+    """All settings of topics. Raises no KafkaSourceError: what else there is to show of a topic is shown."""
+    try:
+        found, refused = cluster.topics.settings_or_refusals(topics)
+    except KafkaSourceError as error:
+        return Settings({}, str(error))
+    return Settings(found, next(map(str, refused.values()), None))

@@ -1,0 +1,136 @@
+"""List, describe and delete consumer groups: their members, their partitions and their lag."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from kafkasource.errors import BrokerError, GroupIdNotFound, KafkaSourceError, NonEmptyGroup
+from kafkasource.options.spelling import many
+from kafkasource.tools.admin.groups import all_groups, as_json
+from kafkasource.tools.cli import tables
+from kafkasource.tools.cli.arguments import add_cluster, add_json, reached_cluster
+
+if TYPE_CHECKING:
+    from kafkasource.kafka.cluster.groups import GroupMember
+    from kafkasource.tools.admin.lag import LagReport
+
+HELP = "list, describe (members, lag), delete consumer groups"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    show = commands.add_parser("list", help="all groups with their state and how many members they have")
+    show.set_defaults(run=_list)
+    describe = commands.add_parser("describe", help="the total lag, then members, then each partition")
+    describe.add_argument("groups", nargs="+", metavar="GROUP")
+    describe.set_defaults(run=_describe)
+    delete = commands.add_parser("delete", help="delete groups that have no members, with their offsets")
+    delete.add_argument("groups", nargs="+", metavar="GROUP")
+    delete.set_defaults(run=_delete)
+    for command in (show, describe, delete):
+        add_cluster(command)
+        add_json(command)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    """Exit code 1 where a group may not be described, or a broker does not answer; the rest is shown all the same."""
+    with reached_cluster(arguments) as cluster:
+        found = all_groups(cluster)
+    refused = [each.refusal for each in found.lines if each.refusal is not None]
+    rows: list[tuple[str | int | None, ...]] = [
+        (each.group, each.state, each.members, each.protocol, each.type, each.coordinator_id)
+        + ((each.refusal.reason if each.refusal else None,) if refused else ())
+        for each in found.lines
+    ]
+    names = ("group", "state", "members", "protocol", "type", "coordinator") + (("error",) if refused else ())
+    if arguments.json:
+        print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=1))
+    elif rows:
+        tables.show(names, rows)
+    elif not found.unreachable:
+        print("no groups: no consumer has joined one or committed offsets")
+    problems = [
+        f"broker {node_id} does not answer, so the groups that it coordinates are not shown: {error}"
+        for node_id, error in sorted(found.unreachable.items())
+    ]
+    if refused:
+        problems.append(f"{len(refused)} of {many(len(rows), 'group')} cannot be described: {refused[0]}")
+    if problems:
+        raise KafkaSourceError("; ".join(problems))
+    return 0
+
+
+def _describe(arguments: argparse.Namespace) -> int:
+    from kafkasource.tools.admin.lag import of_group
+
+    with reached_cluster(arguments) as cluster:
+        found = [of_group(cluster, name) for name in arguments.groups]
+    if arguments.json:
+        print(json.dumps([as_json(each) for each in found], indent=1))
+        return 0
+    for number, each in enumerate(found):
+        if number:
+            print()
+        _print(each)
+    return 0
+
+
+def _print(found: LagReport) -> None:
+    print(found.totals)
+    reading: dict[str, int] = {}
+    for place in found.places:
+        if place.member is not None:
+            reading[place.member.member_id] = reading.get(place.member.member_id, 0) + 1
+    if found.group is not None and found.group.members:
+        print()
+        waits = any(each.to_come for each in found.group.members)
+        rows: list[tuple[str | int | None, ...]] = [
+            (each.instance_id or each.member_id, each.client_id, each.host, reading.get(each.member_id, 0))
+            + ((len(each.to_come),) if waits else ())
+            for each in found.group.members
+        ]
+        tables.show(("member", "client", "host", "partitions") + (("to come",) if waits else ()), rows)
+    print_partitions(found)
+
+
+def _name_of(member: GroupMember | None) -> str | None:
+    return None if member is None else member.instance_id or member.client_id
+
+
+def print_partitions(found: LagReport) -> None:
+    """A line for each partition, those with most lag first."""
+    if not found.places:
+        return
+    print()
+    with_members = any(place.member is not None for place in found.places)
+    rows: list[tuple[str | int | None, ...]] = [
+        (place.tp.topic, place.tp.partition, place.consumed, place.latest, place.lag)
+        + ((_name_of(place.member),) if with_members else ())
+        for place in sorted(found.places, key=lambda place: (-(place.lag or 0), place.tp))
+    ]
+    tables.show(("topic", "partition", "offset", "latest", "lag") + (("client",) if with_members else ()), rows)
+
+
+def _delete(arguments: argparse.Namespace) -> int:
+    """Exit code 1 where one was not deleted."""
+    with reached_cluster(arguments) as cluster:
+        done = cluster.groups.delete(arguments.groups)
+    failed = {name: error for name, error in done.items() if error is not None}
+    if arguments.json:
+        print(json.dumps({"deleted": [name for name in done if name not in failed]}))
+    for name in done if not arguments.json else ():
+        if name not in failed:
+            print(f"deleted {name}")
+    if failed:
+        raise KafkaSourceError("; ".join(_why_not(name, error) for name, error in failed.items()))
+    return 0
+
+
+def _why_not(name: str, error: BrokerError) -> str:
+    if isinstance(error, NonEmptyGroup):
+        return f"group {name!r} has members: end them first (`pykafka groups describe {name}` shows them)"
+    if isinstance(error, GroupIdNotFound):
+        return f"no group {name!r} (`pykafka groups list` shows all)"
+    return f"group {name!r}: {error.reason}"

@@ -1,0 +1,90 @@
+"""Which schema registry a command asks, and how: arguments, the file of --command-config, the environment."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from kafkasource.errors import OptionError
+from kafkasource.options.registry import BY_NAME, PREFIX
+from kafkasource.tools.cli.arguments import name_and_value
+from kafkasource.tools.cli.command_config import bare, registry_options
+
+if TYPE_CHECKING:
+    from kafkasource.formats.registry import RegistryClient
+    from kafkasource.options import Options
+
+ENVIRONMENT = "SCHEMA_REGISTRY_URL"
+_RETRY = f"{PREFIX}retry.timeout.ms"
+_FIRST_ANSWER_MS = "5000"  # how long a person waits for a registry that cannot be reached
+
+
+def add_registry(parser: argparse.ArgumentParser) -> None:
+    """Which registry, and how to talk to it."""
+    parser.add_argument(
+        "-r",
+        "--registry",
+        metavar="URL,...",
+        help=f"default: {ENVIRONMENT}, else the registry that `pykafka registry start` left running",
+    )
+    parser.add_argument(
+        "-X",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        type=name_and_value,
+        dest="settings",
+        help="an option schemaRegistry.* (without this prefix, too), such as ssl.truststore.location=ca.pem; may be "
+        "repeated. All users of this machine see a command line: passwords belong into the file of -F",
+    )
+    parser.add_argument(
+        "-F",
+        "--command-config",
+        metavar="FILE",
+        help="a properties file with schema.registry.url, basic.auth.user.info, schema.registry.ssl.* and so on; what "
+        "it has for brokers is passed over",
+    )
+
+
+def registry_client(arguments: argparse.Namespace) -> RegistryClient:
+    """Raises OptionError where no registry is named and none runs here."""
+    from kafkasource.formats.registry import RegistryClient, RegistryOptions
+
+    given = {**registry_options(arguments), **{bare(name): value for name, value in arguments.settings}}
+    if arguments.registry or "url" not in given:
+        given["url"] = _url(arguments)
+    given.setdefault("retry.timeout.ms", _FIRST_ANSWER_MS)
+    return RegistryClient(RegistryOptions.of(given))
+
+
+def reach_registry(options: Options, topic: str) -> None:
+    """Raise RegistryUnavailable soon if the registry of a typed read gives no answer, so that its longer time counts
+    only for a registry that does. Any answer will do, also that it has no such subject."""
+    from kafkasource.errors import RegistryError, RegistryUnavailable
+    from kafkasource.formats.reading.schemas import RegistrySchemas, schemas_of
+    from kafkasource.formats.registry import RegistryClient
+
+    if options["schemaRegistry.url"] is None:
+        return
+    given = options[_RETRY] or BY_NAME["retry.timeout.ms"].default
+    soon = schemas_of({**options, _RETRY: str(min(int(given), int(_FIRST_ANSWER_MS)))})
+    assert isinstance(soon, RegistrySchemas)
+    try:
+        RegistryClient(soon.options).versions(f"{topic}-value")
+    except RegistryUnavailable:
+        raise
+    except RegistryError:
+        return
+
+
+def _url(arguments: argparse.Namespace) -> str:
+    named: str | None = arguments.registry or os.environ.get(ENVIRONMENT)
+    if named:
+        return named
+    from kafkasource.testing.broker.registry import detached as detached_registry
+
+    state = detached_registry.status()
+    if state is not None and state.running:
+        return state.url
+    raise OptionError(f"which registry? Give --registry, or set {ENVIRONMENT}, or run `pykafka registry start`")

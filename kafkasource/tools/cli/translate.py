@@ -1,0 +1,168 @@
+"""`pykafka offsets translate`: from offsets of a mirror's source to offsets at a target, by the offset map there."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.options.spelling import many
+from kafkasource.tools.admin.lag import commit_offsets, committed_offsets
+from kafkasource.tools.cli import tables
+from kafkasource.tools.cli.arguments import add_cluster, add_json, client_config, reach, reached_cluster
+from kafkasource.tools.cli.command_config import file_options
+from kafkasource.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasource.mirror.offset_map import Translated
+    from kafkasource.sink.clusters.offset_spans import OffsetMap
+
+_SERVERS = "kafka.bootstrap.servers"
+
+HELP = "offsets of a mirrored cluster as offsets at a target of the mirror"
+DESCRIPTION = (
+    "Asks the target (--bootstrap-servers) for the map that the mirror keeps there. A consumer that continues at "
+    "a translated offset misses nothing; where it is not exact, some records are read twice. docs/mirror.md says why."
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--source", required=True, metavar="CLUSTER", help="the name of the cluster that the mirror reads from"
+    )
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument(
+        "-o",
+        "--offset",
+        action="append",
+        type=_place,
+        metavar="TOPIC:PARTITION:OFFSET",
+        help="the next offset to read at the source; may be repeated",
+    )
+    which.add_argument("-g", "--group", metavar="GROUP", help="all offsets that this group has committed at the source")
+    which.add_argument(
+        "-c",
+        "--checkpoint",
+        metavar="LOCATION",
+        help="the offsets that this streaming query of the source has finished",
+    )
+    parser.add_argument("--source-servers", metavar="HOST:PORT,...", help="with --group: brokers of the source cluster")
+    parser.add_argument(
+        "--source-command-config",
+        metavar="FILE",
+        help="with --group: the client.properties for the source cluster, where it has other security than the target",
+    )
+    parser.add_argument(
+        "-y", "--yes", action="store_true", help="with --group: commit the offsets for the group at the target"
+    )
+    add_cluster(parser)
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def _place(text: str) -> tuple[TopicPartition, int]:
+    topic, partition, offset = [*text.rsplit(":", 2), "", ""][:3]
+    if not topic or not partition.isdecimal() or not offset.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC:PARTITION:OFFSET")
+    return TopicPartition(topic, int(partition)), int(offset)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kafkasource.mirror.offset_map import OffsetMapTopic, translate
+    from kafkasource.mirror.plan import offset_map_topic
+
+    if arguments.yes and not arguments.group:
+        raise OptionError("--yes needs --group: the group whose offsets are set")
+    wanted = _wanted(arguments)
+    config = client_config(arguments)
+    reach(config)
+    topic = offset_map_topic(arguments.source)
+    with reached_cluster(arguments) as target:
+        if target.topics.describe([topic], propagation_ms=0)[topic] is None:
+            raise KafkaSourceError(
+                f"there is no topic {topic!r} here. Is this cluster a target of the mirror, and does the mirror "
+                "call its "
+                f"source {arguments.source!r}? A flow with offset_map = false keeps no map"
+            )
+        with OffsetMapTopic(config, topic) as known:
+            offset_map = known.read()
+        found = {tp: translate(offset_map, tp, offset) for tp, offset in sorted(wanted.items())}
+        if arguments.yes:
+            commit_offsets(
+                target, arguments.group, {one.target: one.offset for one in found.values() if one is not None}
+            )
+    _show(arguments, wanted, found, offset_map)
+    return 0 if all(found.values()) else 1
+
+
+def _wanted(arguments: argparse.Namespace) -> dict[TopicPartition, int]:
+    if arguments.offset:
+        return dict(arguments.offset)
+    if arguments.checkpoint:
+        from kafkasource.source.plan.checkpoint import read_checkpoint
+
+        found = read_checkpoint(arguments.checkpoint).done.offsets
+        if not found:
+            raise KafkaSourceError(f"{arguments.checkpoint}: no micro-batch is finished yet")
+        return found
+    of_source = {"bootstrap_servers": arguments.source_servers}
+    if arguments.source_command_config:
+        of_source["command_config"] = arguments.source_command_config
+    elif arguments.command_config:
+        file_options(arguments)  # of both clusters: read once, before the copy, as it may be a pipe
+    there = argparse.Namespace(**{**vars(arguments), **of_source})
+    named = file_options(there).get(_SERVERS) if arguments.source_command_config else None
+    if not (arguments.source_servers or named):
+        raise OptionError(
+            "--group needs --source-servers: the cluster where the group committed the offsets to translate"
+        )
+    with reached_cluster(there) as source:
+        committed = committed_offsets(source, arguments.group)
+    if not committed:
+        raise KafkaSourceError(
+            f"group {arguments.group!r} has committed nothing at {arguments.source_servers or named}"
+        )
+    return committed
+
+
+def _show(
+    arguments: argparse.Namespace,
+    wanted: dict[TopicPartition, int],
+    found: dict[TopicPartition, Translated | None],
+    offset_map: OffsetMap,
+) -> None:
+    rows = [(*tp, wanted[tp], *_told(tp, one, offset_map)) for tp, one in found.items()]
+    if arguments.json:
+        offsets: dict[str, dict[str, int]] = {}  # as `startingOffsets` takes them
+        for one in found.values():
+            if one is not None:
+                offsets.setdefault(one.target.topic, {})[str(one.target.partition)] = one.offset
+        names = ("topic", "partition", "offset", "target", "target_offset", "remark")
+        document: dict[str, object] = {
+            "set": arguments.yes,
+            "offsets": offsets,
+            "partitions": [dict(zip(names, row, strict=True)) for row in rows],
+        }
+        print(json.dumps(document, indent=1))
+        return
+    tables.show(("topic", "partition", "offset", "target", "offset there", "remark"), rows)
+    if arguments.yes:
+        print(f"set the offsets of group {arguments.group} in {many(sum(map(bool, found.values())), 'partition')}")
+    elif arguments.group:
+        print("nothing was changed: --yes does it")
+
+
+def _told(tp: TopicPartition, one: Translated | None, offset_map: OffsetMap) -> tuple[str | None, int | None, str]:
+    """Topic and offset at the target, and how exact the offset is."""
+    if one is None:
+        known = offset_map.get(tp)
+        if known is None:
+            return None, None, "not mirrored"
+        if not known.spans:
+            why = "where its records lie is not known" if known.left_out is None else "the target refuses the topic"
+            return known.target_topic, None, why
+        return known.target_topic, None, f"before the map, which begins at {known.spans[0].source_first}"
+    if one.behind:
+        return one.target.topic, one.offset, f"the mirror is {one.behind} offsets behind"
+    return one.target.topic, one.offset, "exact" if one.exact else "some before it may be read twice"

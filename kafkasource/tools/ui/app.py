@@ -1,0 +1,177 @@
+"""What each path of the page's server answers: the page, and what it shows, as JSON."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+
+from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.options import Options
+from kafkasource.reader import Reader
+from kafkasource.source.plan.positions import Position
+from kafkasource.tools.admin.topics import bounds_of, check_partitions, existing
+from kafkasource.tools.ui import groups, parameters, topics, transactions
+from kafkasource.tools.ui.browsing import MOST_RECORDS, Browser, Found, Limits, Wanted
+from kafkasource.tools.ui.changes import Changes, Document, MakeOptions, document
+from kafkasource.tools.web.access import Kind
+from kafkasource.tools.web.handler import HTML, Answer, Refused, Request, as_json, as_text
+from kafkasource.tools.web.page import common
+from kafkasource.tools.web.site import Site
+from kafkasource.types import TopicPartition
+
+KIND = Kind(
+    "pykafka ui",
+    "KAFKASOURCE_UI",
+    "--allow-host or KAFKASOURCE_UI_HOSTS",
+    "the file of --token-file, --token, or KAFKASOURCE_UI_TOKEN",
+    "kafkasource-ui",
+)
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; base-uri 'none';"
+    " form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+_MOST_AT_ONCE = 2  # requests for records: each may hold the bytes of a few fetches
+_FILES = {
+    "common.css": "text/css; charset=utf-8",
+    "common.js": "text/javascript; charset=utf-8",
+    "ui.css": "text/css; charset=utf-8",
+    "bytes.js": "text/javascript; charset=utf-8",
+    "ui.js": "text/javascript; charset=utf-8",
+}
+
+
+class App:
+    """Serves until it is closed. `cluster` is the caller's, and any thread may use it."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        read_options: MakeOptions,
+        write_options: MakeOptions | None = None,
+        *,
+        host: str,
+        port: int,
+        token: str,
+        allowed_hosts: Iterable[str] = (),
+        certificate: str | Path | None = None,
+        key: str | Path | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        """`write_options`: None, so nothing can be changed. Raises as `Site` does."""
+        self._cluster = cluster
+        self._read_options = read_options
+        self._limits = limits or Limits()
+        self._browsing = threading.BoundedSemaphore(_MOST_AT_ONCE)
+        self._paths: dict[str, Callable[[Mapping[str, str]], object]] = {
+            "/api/cluster": lambda _: {**topics.brokers(self._cluster), "writes": write_options is not None},
+            "/api/topics": lambda _: topics.all_topics(self._cluster),
+            "/api/topic": lambda given: topics.one_topic(self._cluster, parameters.required(given, "name")),
+            "/api/records": self._records,
+            "/api/groups": lambda _: groups.all_of_them(self._cluster),
+            "/api/group": lambda given: groups.one(self._cluster, parameters.required(given, "name")),
+            "/api/transactions": lambda _: transactions.open_ones(self._cluster),
+        }
+        self._changes: dict[str, Callable[[Document], object]] = {}
+        if write_options is not None:
+            changes = Changes(cluster, read_options, write_options)
+            self._changes = {
+                "/api/produce": changes.produce,
+                "/api/offsets/plan": changes.plan_offsets,
+                "/api/offsets/set": changes.set_offsets,
+                "/api/topic/create": changes.create_topic,
+                "/api/topic/delete": changes.delete_topic,
+            }
+        self.site = Site(
+            KIND,
+            host,
+            port,
+            self._answer,
+            policy=POLICY,
+            takes_posts=write_options is not None,
+            open_paths=["/", *(f"/{name}" for name in _FILES)],
+            allowed_hosts=allowed_hosts,
+            token=token,
+            certificate=certificate,
+            key=key,
+        )
+
+    def close(self) -> None:
+        self.site.close()
+
+    def _answer(self, request: Request) -> Answer:
+        name = request.path.removeprefix("/")
+        if request.path == "/":
+            return Answer(200, HTML, _own("page.html"))
+        if name in _FILES:
+            return Answer(200, _FILES[name], common(name).encode() if name.startswith("common.") else _own(name))
+        known: Mapping[str, object] = self._paths if request.body is None else self._changes
+        if request.path not in known:
+            return as_text("there is /; the docstring of kafkasource.tools.ui names the paths below /api", 404)
+        try:
+            if request.body is None:
+                return as_json(self._paths[request.path](request.query))
+            return as_json(self._changes[request.path](document(request.body)))
+        except Refused:
+            raise
+        except OptionError as error:
+            raise Refused(400, str(error)) from error
+        except KafkaSourceError as error:
+            raise Refused(502, str(error)) from error
+
+    def _records(self, given: Mapping[str, str]) -> Mapping[str, object]:
+        topic = parameters.required(given, "topic")
+        count = parameters.whole_number(given, "count", 50, MOST_RECORDS)
+        key = given.get("key")
+        wanted = Wanted(count, None if key is None else key.encode("utf-8", "replace"), given.get("match") != "part")
+        older, newer = parameters.cursor(given, "older"), parameters.cursor(given, "newer")
+        numbers = parameters.partition_numbers(given, "partitions")
+        start = parameters.place(given["from"]) if given.get("from") and older is None and newer is None else None
+        known = existing(self._cluster, [topic])[topic]
+        check_partitions(known, numbers)
+        partitions = [tp for tp in known.topic_partitions if not numbers or tp.partition in numbers]
+        options = self._read_options(
+            {"assign": _assign(partitions), "includeHeaders": "true", "failOnDataLoss": "false"}
+        )
+        ends = bounds_of(self._cluster, [known], options["kafka.isolation.level"])  # where the reader's logs end
+        with self._browser(options, start, wanted) as browser:
+            found = browser.forward(newer) if start is not None or newer is not None else browser.back(older)
+        for tp in partitions:  # where a partition had nothing to read, newer records come behind its end
+            found.newer.setdefault(tp.partition, ends[tp].latest or 0)
+        return _as_json(found)
+
+    @contextmanager
+    def _browser(self, options: Options, start: Position | None, wanted: Wanted) -> Iterator[Browser]:
+        if not self._browsing.acquire(timeout=self._limits.seconds):
+            raise Refused(503, f"{_MOST_AT_ONCE} other requests for records are under way: try again")
+        try:
+            with Reader(options, start=start) as reader:
+                yield Browser(reader, wanted, self._limits)
+        finally:
+            self._browsing.release()
+
+
+def _assign(partitions: Iterable[TopicPartition]) -> str:
+    topics: dict[str, list[int]] = {}
+    for tp in partitions:
+        topics.setdefault(tp.topic, []).append(tp.partition)
+    return json.dumps(topics)
+
+
+def _as_json(found: Found) -> dict[str, object]:
+    return {
+        "records": found.records,
+        "older": found.older,
+        "newer": found.newer,
+        "examined": found.examined,
+        "limited": found.limited,
+        "oldest": found.oldest,
+    }
+
+
+def _own(name: str) -> bytes:
+    return (files("kafkasource.tools.ui") / name).read_bytes()

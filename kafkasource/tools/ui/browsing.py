@@ -1,0 +1,328 @@
+"""Some records of a topic: the newest, or those from a place on, of all partitions, also only those with a key.
+
+A request is bounded by the number of records that it shows and by what it examines (records, bytes, seconds). It keeps
+at most as many records as it shows. Where a bound ends the search, the answer says so, and `older` or `newer` says
+where to continue: an offset for each partition.
+
+Records of several partitions are merged by their timestamps. In a log timestamps may go back; there the largest one so
+far counts, so that what is shown of each partition has no gap.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kafkasource.tools.ui.records import SHOWN_BYTES, WHOLE_BYTES, Json, as_json, rows_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkasource.reader import Reader
+    from kafkasource.types import OffsetRange
+
+_MOST_GROWTH = 8.0  # of a pass, to the next one
+_FIRST_SEARCHED = 2_000  # offsets of all partitions in the first pass for a key
+MOST_RECORDS = 500  # that one answer shows
+
+Cursor = Mapping[int, int]
+"""Offsets by partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request examines at most. Bytes are those of decoded batches."""
+
+    records: int = 200_000
+    bytes: int = 128 << 20
+    seconds: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`key`: only records with it. `exact`: the whole key, else a part of it."""
+
+    count: int
+    key: bytes | None = None
+    exact: bool = True
+
+    @property
+    def most_bytes(self) -> int:
+        return WHOLE_BYTES if self.count == 1 else SHOWN_BYTES
+
+
+@dataclass(slots=True)
+class Found:
+    """`older` and `newer`: see the module. `limited`: a bound ended the search before the log ended. `oldest`: there is
+    nothing older."""
+
+    records: list[Json]
+    older: dict[int, int]
+    newer: dict[int, int]
+    examined: int
+    limited: bool
+    oldest: bool = False
+
+
+@dataclass(slots=True)
+class _Budget:
+    """What a request has examined, and when by the clock it ends."""
+
+    limits: Limits
+    clock: Callable[[], float]
+    ends: float
+    pass_began: float = 0.0
+    pass_ends: float = math.inf
+    records: int = 0
+    bytes: int = 0
+    bytes_before: int = 0  # the pass
+
+    def begin_pass(self, last: bool) -> None:
+        """A pass that may be cut for nothing has half of the seconds left, so that a smaller one can follow."""
+        self.pass_began, self.bytes_before = self.clock(), self.bytes
+        self.pass_ends = self.ends if last else self.pass_began + max(0.0, self.ends - self.pass_began) / 2
+
+    def spend(self, batch: pa.RecordBatch) -> None:
+        self.records += batch.num_rows
+        self.bytes += batch.nbytes
+
+    def growth(self) -> float:
+        """How much larger than the last pass the next one may be. It is expected to take half of what is left."""
+        now = self.clock()
+        taken = (
+            (self.ends - now, now - self.pass_began),
+            (self.limits.bytes - self.bytes, self.bytes - self.bytes_before),
+        )
+        return min([_MOST_GROWTH, *(max(0.0, left) / 2 / took for left, took in taken if took > 0)])
+
+    @property
+    def is_late(self) -> bool:
+        return self.clock() > self.ends
+
+    @property
+    def is_spent(self) -> bool:
+        late = self.clock() > min(self.ends, self.pass_ends)
+        return late or self.records >= self.limits.records or self.bytes >= self.limits.bytes
+
+
+@dataclass(slots=True)
+class _Part:
+    """What one pass has seen of one range. `dropped`: offsets of the records that match and are not kept, lowest and
+    highest."""
+
+    reached: int  # exclusive: examined up to here
+    latest_ms: int = -1
+    dropped: tuple[int, int] | None = None
+
+    @property
+    def first_not_shown(self) -> int:
+        return self.reached if self.dropped is None else min(self.reached, self.dropped[0])
+
+    def drop(self, offset: int) -> None:
+        lowest, highest = self.dropped or (offset, offset)
+        self.dropped = min(lowest, offset), max(highest, offset)
+
+
+class _Kept:
+    """The first `count` records by (time, partition, offset), or the last ones. A heap whose root goes next."""
+
+    def __init__(self, count: int, last: bool) -> None:
+        self._count = count
+        self.last = last
+        self._sign = 1 if last else -1
+        self._heap: list[tuple[tuple[int, int, int], Json]] = []
+
+    def takes(self, order: tuple[int, int, int]) -> bool:
+        return len(self._heap) < self._count or self._signed(order) > self._heap[0][0]
+
+    def add(self, order: tuple[int, int, int], record: Json) -> tuple[int, int] | None:
+        """Partition and offset of the record that gives way, if one must."""
+        if len(self._heap) < self._count:
+            heapq.heappush(self._heap, (self._signed(order), record))
+            return None
+        _, partition, offset = heapq.heapreplace(self._heap, (self._signed(order), record))[0]
+        return self._sign * partition, self._sign * offset
+
+    def _signed(self, order: tuple[int, int, int]) -> tuple[int, int, int]:
+        time_ms, partition, offset = order
+        return self._sign * time_ms, self._sign * partition, self._sign * offset
+
+    def records(self) -> list[Json]:
+        """The root last: newest first where the last ones are kept, else oldest first."""
+        return [record for _, record in sorted(self._heap, key=lambda each: each[0], reverse=True)]
+
+
+class Browser:
+    """One request. `reader`: of the wanted partitions, with headers."""
+
+    def __init__(
+        self, reader: Reader, wanted: Wanted, limits: Limits | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._reader = reader
+        self._wanted = wanted
+        self._limits = limits or Limits()
+        self._budget = _Budget(self._limits, clock, clock() + self._limits.seconds)
+
+    def forward(self, starts: Cursor | None = None) -> Found:
+        """Oldest first: from the reader's start, or from `starts`."""
+        ranges = [_from(one, starts) for one in self._reader.plan()]
+        share = self._share(ranges)
+        cut = [replace(one, end_offset=min(one.end_offset, one.start_offset + share)) for one in ranges]
+        kept = _Kept(self._wanted.count, last=False)
+        parts, whole = self._pass(cut, kept)
+        newer = {}
+        for one in ranges:
+            partition = one.topic_partition.partition
+            part = parts.get(partition)
+            newer[partition] = (
+                one.start_offset if part is None else min(part.reached, (part.dropped or (part.reached,))[0])
+            )
+        older = {one.topic_partition.partition: one.start_offset for one in ranges}
+        ended = all(newer[one.topic_partition.partition] >= one.end_offset for one in ranges)
+        limited = not ended and (not whole or len(kept.records()) < self._wanted.count)
+        return Found(kept.records(), older, newer, self._budget.records, limited)
+
+    def back(self, ends: Cursor | None = None) -> Found:
+        """Newest first: before the log's ends, or before `ends`.
+
+        Passes of growing windows, each before the one that it follows: compaction and transactions leave holes. A pass
+        that a bound ends has not seen its newest records, so it counts for nothing. Then the answer is what the passes
+        before it have found; where there is none, a smaller one takes its place. The smallest has one offset of each
+        partition: there the partitions count that it came to, one at least.
+        """
+        planned = self._reader.plan()
+        ranges = [_until(one, ends) for one in planned]
+        newer = {one.topic_partition.partition: one.end_offset for one in ranges}
+        older = dict(newer)
+        begins = {one.topic_partition.partition: one.start_offset for one in ranges}
+        # Where each page ends before it has come to all partitions, none may wait for others to be read to their
+        # beginnings.
+        come = {one.topic_partition: one.end_offset - newer[one.topic_partition.partition] for one in planned}
+        ranges.sort(key=lambda one: come[one.topic_partition])
+        share = self._share(ranges)
+        first = _FIRST_SEARCHED // max(1, len(ranges)) if self._wanted.key is not None else self._wanted.count
+        window = max(1, min(first, share))
+        records: list[Json] = []
+        limited = False
+        while len(records) < self._wanted.count and any(older[each] > begins[each] for each in older):
+            self._budget.begin_pass(last=window == 1)
+            if self._budget.is_spent and older != newer:
+                limited = True
+                break
+            slices = [_before(one, older[one.topic_partition.partition], window) for one in ranges]
+            kept = _Kept(self._wanted.count - len(records), last=True)
+            parts, whole = self._pass([one for one in slices if one.size > 0], kept)
+            if not whole and window > 1:
+                if older != newer:
+                    limited = True
+                    break
+                window = 1 if self._budget.is_late else max(1, window // 8)
+                self._budget = replace(self._budget, records=0, bytes=0)  # the seconds go on
+                continue
+            records += kept.records()
+            for one in slices:
+                partition = one.topic_partition.partition
+                part = parts.get(partition)
+                if part is not None or whole:
+                    older[partition] = part.dropped[1] + 1 if part and part.dropped else one.start_offset
+            if not whole:
+                limited = True
+                break
+            left = (self._limits.records - self._budget.records) // len(ranges)
+            window = max(1, min(int(window * self._budget.growth()), left, share))
+        oldest = all(older[each] <= begins[each] for each in older)
+        return Found(records, older, newer, self._budget.records, limited, oldest)
+
+    def _share(self, ranges: list[OffsetRange]) -> int:
+        """How many offsets of each partition one request looks at."""
+        return max(1, self._limits.records // max(1, len(ranges)))
+
+    def _pass(self, ranges: list[OffsetRange], kept: _Kept) -> tuple[dict[int, _Part], bool]:
+        """False: a bound ended it; it has read one batch at least."""
+        parts: dict[int, _Part] = {}
+        # Newest first, all of each range is read, and a broker that is far costs one round trip for all partitions that
+        # it has. Oldest first, most of a range is often left out: what is fetched ahead of others would be for nothing.
+        for together in [ranges] if kept.last else [[one] for one in ranges]:
+            if (parts and self._budget.is_spent) or not self._read(together, parts, kept):
+                return parts, False
+        return parts, True
+
+    def _read(self, ranges: list[OffsetRange], parts: dict[int, _Part], kept: _Kept) -> bool:
+        """Read ranges, whose records come one range after the other. False: a bound ended it."""
+        to_come = deque(ranges)
+        with closing(_batches(self._reader, ranges)) as batches:
+            for batch in batches:
+                partition = batch.column("partition")[0].as_py()
+                while to_come[0].topic_partition.partition != partition:
+                    _end(parts, to_come.popleft())
+                part = parts.setdefault(partition, _Part(to_come[0].start_offset))
+                self._budget.spend(batch)
+                if self._examine(batch, partition, parts, kept):
+                    return True
+                if self._budget.is_spent and (len(to_come) > 1 or part.reached < to_come[0].end_offset):
+                    return False
+        for one in to_come:
+            _end(parts, one)
+        return True
+
+    def _examine(self, batch: pa.RecordBatch, partition: int, parts: dict[int, _Part], kept: _Kept) -> bool:
+        """Keep what belongs to the answer. True: no later record of the partition does."""
+        part = parts[partition]
+        for row in rows_of(self._matching(batch)):
+            part.latest_ms = max(part.latest_ms, row.timestamp_ms)
+            order = part.latest_ms, partition, row.offset
+            if not kept.takes(order):
+                part.drop(row.offset)
+                if not kept.last:
+                    part.reached = row.offset
+                    return True
+                continue
+            gone = kept.add(order, as_json(row, self._wanted.most_bytes))
+            if gone is not None:
+                parts[gone[0]].drop(gone[1])
+        part.reached = batch.column("offset")[-1].as_py() + 1
+        return False
+
+    def _matching(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        key = self._wanted.key
+        if key is None:
+            return batch
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        keys = batch.column("key")
+        if self._wanted.exact:
+            return batch.filter(pc.equal(keys, pa.scalar(key, keys.type)))
+        return batch.filter(pc.match_substring(keys, key))
+
+
+def _batches(reader: Reader, ranges: list[OffsetRange]) -> Generator[pa.RecordBatch, None, None]:
+    yield from reader.read(ranges)
+
+
+def _end(parts: dict[int, _Part], one: OffsetRange) -> None:
+    """There are no further records in it."""
+    parts.setdefault(one.topic_partition.partition, _Part(one.start_offset)).reached = one.end_offset
+
+
+def _from(one: OffsetRange, starts: Cursor | None) -> OffsetRange:
+    """From the cursor's offset on. It is no longer `earliest`, whose real offset counts when it is fetched."""
+    start = max(one.start_offset, (starts or {}).get(one.topic_partition.partition, one.start_offset))
+    return replace(one, start_offset=min(start, one.end_offset), from_earliest=False)
+
+
+def _until(one: OffsetRange, ends: Cursor | None) -> OffsetRange:
+    """Before the cursor's offset. Of a partition that it does not name there was nothing to read."""
+    before = one.end_offset if ends is None else ends.get(one.topic_partition.partition, one.start_offset)
+    end = min(one.end_offset, before)
+    return replace(one, end_offset=max(end, one.start_offset), from_earliest=False)
+
+
+def _before(one: OffsetRange, end: int, window: int) -> OffsetRange:
+    return replace(one, start_offset=max(one.start_offset, end - window), end_offset=end)

@@ -1,0 +1,107 @@
+"""What a task makes of rows whose values are typed, whatever slice of a larger batch they are."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+
+from kafkasource import metrics, options
+from kafkasource.formats.reading.batches import typed_batches
+from kafkasource.formats.reading.formats import RowFormats
+from kafkasource.kafka.memory import Budget
+from kafkasource.kafka.memory.limits import Limit
+from kafkasource.kafka.records.arrow.columns import row_schema
+from kafkasource.types import ROW_COLUMNS
+
+VALUES = [b"before", b"good", None, b"\xff", b"", b"bad\xc3", b"behind"]
+
+
+def batch(formats):
+    columns = {
+        "key": pa.array([b"k%d" % number for number in range(len(VALUES))], pa.binary()),
+        "value": pa.array(VALUES, pa.binary()),
+        "topic": pa.array(["t"] * len(VALUES)),
+        "partition": pa.array([0] * len(VALUES), pa.int32()),
+        "offset": pa.array(range(len(VALUES)), pa.int64()),
+    }
+    schema = row_schema(ROW_COLUMNS)
+    names = [name for name in formats.fetched if name in columns]
+    return pa.RecordBatch.from_arrays([columns[name].cast(schema.field(name).type) for name in names], names=names)
+
+
+def test_bad_records_of_a_slice_keep_their_own_bytes():
+    given = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t", "valueFormat": "string", "badRecords": "column"}
+    formats = RowFormats.of(options.parse(given, "source"), ["t"])
+    formats = formats.with_columns(("value", "offset", "badRecord"))
+    sliced = batch(formats).slice(1, 5)
+    (rows,) = list(typed_batches([sliced], formats, lambda: "a"))
+    rows.validate(full=True)
+    assert rows.column("value").to_pylist() == ["good", None, None, "", None]
+    bad = rows.column("badRecord").to_pylist()
+    assert [each and (each["key"], each["value"], each["clusterId"]) for each in bad] == [
+        None,
+        None,
+        (b"k3", b"\xff", "a"),
+        None,
+        (b"k5", b"bad\xc3", "a"),
+    ]
+
+
+def test_bad_records_are_counted_by_topic_and_reason():
+    def counted():
+        found = metrics.registry().snapshot().counters
+        return found.get(("kafkasource_bad_records_total", ("t", "the bytes are not UTF-8")), 0)
+
+    given = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t", "valueFormat": "string", "badRecords": "column"}
+    formats = RowFormats.of(options.parse(given, "source"), ["t"]).with_columns(("value", "offset", "badRecord"))
+    before = counted()
+    for _ in typed_batches([batch(formats), batch(formats).slice(4)], formats, lambda: None):
+        pass
+    assert counted() - before == 3
+
+
+def test_the_reason_of_a_bad_record_drives_no_terminal_that_shows_it():
+    """A column shows it to people: `df.show()`, `pykafka read`. The schema may be anybody's."""
+    evil = {"type": "object", "properties": {"\x1b]0;owned\x07\u202e\n": {"type": "integer"}}}
+    given = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t", "valueFormat": "json", "badRecords": "column",
+             "readerSchema": json.dumps(evil)}  # fmt: skip
+    formats = RowFormats.of(options.parse(given, "source"), ["t"]).with_columns(("value", "offset", "badRecord"))
+    rows = batch(formats).slice(0, 1)
+    value = pa.array([json.dumps(dict.fromkeys(evil["properties"], "x")).encode()], pa.binary())
+    rows = rows.set_column(rows.schema.get_field_index("value"), rows.schema.field("value"), value)
+    (rows,) = typed_batches([rows], formats, lambda: "a")
+    (bad,) = rows.column("badRecord").to_pylist()
+    assert r"field $.\x1b]0;owned\x07\u202e\x0a:" in bad["reason"]
+
+
+NOTHING = {"type": "record", "name": "R", "fields": []}
+WIDE = {**NOTHING, "fields": [{"name": f"f{n}", "type": "long", "default": n} for n in range(100)]}
+MIB = 1 << 20
+
+
+def schema_of(schema_id):
+    return json.dumps(NOTHING)
+
+
+def test_a_piece_of_columns_that_grow_from_nothing_stays_within_the_decoders_part_of_the_budget(monkeypatch):
+    """Five bytes a record become 800."""
+    made = Budget(Limit(1024 * MIB, "a test"))
+    monkeypatch.setattr("kafkasource.kafka.memory.process_budget", lambda: made)
+    given = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t", "valueFormat": "avro", "memoryBudget": "8m",
+             "schemaRegistry": f"{__name__}:schema_of", "readerSchema": json.dumps(WIDE)}  # fmt: skip
+    formats = RowFormats.of(options.parse(given, "source"), ["t"]).with_columns(("value", "offset"))
+    count = 20_000
+    names = [name for name in formats.fetched if name != "headers"]
+    columns = {
+        "value": pa.array([b"\0\0\0\0\7"] * count),
+        "topic": pa.array(["t"] * count),
+        "partition": pa.array([0] * count, pa.int32()),
+        "offset": pa.array(range(count), pa.int64()),
+    }
+    rows = pa.record_batch([columns[name] for name in names], names=names)
+    pieces = list(typed_batches([rows], formats, lambda: None))
+    assert sum(each.num_rows for each in pieces) == count
+    assert pieces[-1]["value"][-1].as_py() == {f"f{n}": n for n in range(100)}
+    sizes = [each["value"].nbytes for each in pieces]
+    assert MIB < max(sizes) <= 4 * MIB  # half of the budget

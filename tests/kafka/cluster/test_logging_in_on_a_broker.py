@@ -1,0 +1,161 @@
+"""Our client authenticates with real brokers by each mechanism, and says at once why it cannot."""
+
+import base64
+import pickle
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import confluent_kafka
+import pyarrow as pa
+import pytest
+from proxy import Proxy, ThroughProxy
+from secured_brokers import WITH_PASSWORD
+
+from kafkasource.errors import AuthenticationFailed, BrokerError, DeadlineExceeded
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.protocol.apis import CREATE_DELEGATION_TOKEN
+from kafkasource.options import parse
+from kafkasource.reader import Reader
+from kafkasource.writer import Writer
+
+pytestmark = pytest.mark.broker
+
+RECORDS = 1000
+WAYS = [
+    *(("SASL_SSL", mechanism) for mechanism in (*WITH_PASSWORD, "OAUTHBEARER")),
+    *(("SASL_PLAINTEXT", mechanism) for mechanism in (*WITH_PASSWORD, "OAUTHBEARER")),
+    ("JWKS", "OAUTHBEARER"),
+]
+BOB = [("SASL_SSL", mechanism, "bob") for mechanism in WITH_PASSWORD]
+
+
+def options_of(properties, **more):
+    return {f"kafka.{name}": text for name, text in properties.items()} | more
+
+
+def config_of(properties, **more):
+    return ClientConfig.from_options(parse(options_of(properties, **more), "source"))
+
+
+# bob's password has quotes, a backslash, a comma and a letter beyond ASCII.
+@pytest.mark.parametrize(("listener", "mechanism", "user"), [(*way, "alice") for way in WAYS] + BOB, ids=str)
+def test_each_mechanism_lets_java_options_in_for_writing_and_reading(each_secured_broker, listener, mechanism, user):
+    secured, topic = each_secured_broker.secured, f"t-{uuid.uuid4().hex[:10]}"
+    options = options_of(secured.client_properties(listener, mechanism, user))
+    values = [b"%d" % number for number in range(RECORDS)]
+    with Writer({**options, "topic": topic, "createTopic": "partitions=1"}) as writer:
+        writer.write(pa.table({"value": values}))
+    with Reader({**options, "subscribe": topic, "startingOffsets": "earliest"}) as reader:
+        assert [value for batch in reader for value in batch.column("value").to_pylist()] == values
+    theirs = {**secured.confluent_properties("SASL_SSL", "PLAIN", "alice"), "group.id": "g", "log_level": 0}
+    with closing(confluent_kafka.Consumer(theirs)) as consumer:
+        consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+        assert [message.value() for message in consumer.consume(RECORDS, timeout=60)] == values
+
+
+def refusal(properties, **more):
+    """What the client says at once: it asks once, as asking again can only lock the user out."""
+    config = config_of(properties, **{"kafka.default.api.timeout.ms": "600000"}, **more)
+    with Cluster(config) as cluster:
+        with pytest.raises(AuthenticationFailed) as refused:
+            cluster.topics.list()
+        assert cluster.caller.network.connect_failures(-1) == 1
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("mechanism", WITH_PASSWORD)
+def test_a_wrong_password_is_said_at_once_and_not_shown(each_secured_broker, mechanism):
+    secured = each_secured_broker.secured
+    given = {**secured.client_properties("SASL_SSL", mechanism), "sasl.username": "alice", "sasl.password": "hunter2"}
+    del given["sasl.jaas.config"]
+    said = refusal(given)
+    assert "refuses the credentials" in said
+    assert mechanism in said
+    assert "hunter2" not in said
+
+
+def test_a_mechanism_that_the_listener_does_not_have_is_said_with_those_that_it_has(each_secured_broker):
+    given = each_secured_broker.secured.client_properties("REAUTH", "PLAIN")
+    given |= {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "alice", "sasl.password": "alice-secret"}
+    del given["sasl.jaas.config"]
+    said = refusal(given)
+    assert "kafka.sasl.mechanism" in said
+    assert "PLAIN" in said
+    assert "SCRAM-SHA-512" in said
+
+
+def test_sasl_to_a_listener_without_it_names_the_option(each_secured_broker):
+    secured = each_secured_broker.secured
+    given = secured.client_properties("SASL_SSL", "PLAIN") | {"bootstrap.servers": secured.bootstrap_servers("SSL")}
+    assert "kafka.security.protocol" in refusal(given)
+
+
+def test_a_client_without_sasl_learns_that_the_listener_closes_on_it(each_secured_broker):
+    servers = each_secured_broker.secured.bootstrap_servers("SASL_PLAINTEXT")
+    config = ClientConfig.of(servers, default_api_timeout_ms=2000)
+    with Cluster(config) as cluster, pytest.raises(DeadlineExceeded, match=r"kafka\.security\.protocol"):
+        cluster.topics.list()
+
+
+def test_a_password_is_taken_from_a_file_and_from_the_environment(secured_broker, tmp_path, monkeypatch):
+    given = secured_broker.secured.client_properties("SASL_SSL", "SCRAM-SHA-512")
+    del given["sasl.jaas.config"]
+    (tmp_path / "password").write_text("alice-secret")
+    monkeypatch.setenv("KAFKA_USER", "alice")
+    given |= {"sasl.username": "${env:KAFKA_USER}", "sasl.password": f"${{dir:{tmp_path}:password}}"}
+    config = config_of(given)
+    assert "alice-secret" not in repr(config)
+    with Cluster(config) as cluster:
+        cluster.topics.list()
+
+
+def test_a_wrong_password_of_many_clients_in_a_process_is_asked_about_once(secured_broker):
+    """Directories lock accounts after some wrong passwords. The pause after a refusal doubles, from a second."""
+    given = secured_broker.secured.client_properties("SASL_PLAINTEXT", "SCRAM-SHA-256")
+    del given["sasl.jaas.config"]
+    config = config_of(given | {"sasl.username": "alice", "sasl.password": f"wrong-{uuid.uuid4().hex}"})
+    host, _, port = given["bootstrap.servers"].rpartition(":")
+
+    def ask(proxy):
+        with Cluster(config, connector=ThroughProxy(config, proxy)) as cluster:
+            for _ in range(3):
+                with pytest.raises(AuthenticationFailed, match="refuses the credentials"):
+                    cluster.topics.list()
+        return True
+
+    with Proxy((host, int(port))) as proxy, ThreadPoolExecutor(8) as threads:
+        start = time.monotonic()
+        assert all(threads.map(ask, [proxy] * 8))
+        assert 2 ** (proxy.connections - 1) - 1 <= time.monotonic() - start  # one, where the machine is not very busy
+
+
+def test_a_delegation_token_lets_us_in_from_a_file_of_properties(secured_broker, tmp_path):
+    """The recipe of docs/jvm-connector.md: somebody with a password makes the token, the job knows its file alone."""
+    secured = secured_broker.secured
+    asked = {"owner_principal_type": None, "owner_principal_name": None, "renewers": [], "max_lifetime_ms": -1}
+    with Cluster(config_of(secured.client_properties("SASL_SSL", "PLAIN", "alice"))) as cluster:
+        made = cluster.caller.call_any(CREATE_DELEGATION_TOKEN, asked)
+    assert (made["error_code"], made["principal_name"]) == (0, "alice")
+    hmac = base64.b64encode(made["hmac"]).decode()
+    file = tmp_path / "token.properties"
+    file.write_text(f"id={made['token_id']}\nhmac={hmac}\n")
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+    login = f'{module} username="${{file:{file}:id}}" password="${{file:{file}:hmac}}" tokenauth="true";'
+    given = secured.client_properties("SASL_SSL", "SCRAM-SHA-512") | {"sasl.jaas.config": login}
+    deadline = time.monotonic() + 60
+    while True:  # the controller answers before its broker knows the token
+        with Cluster(config_of(given)) as cluster:
+            try:
+                cluster.topics.list()
+                break
+            except AuthenticationFailed:
+                assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert hmac not in repr(config_of(given))
+    assert hmac.encode() not in pickle.dumps(config_of(given))
+    refused = pytest.raises(BrokerError, match="DELEGATION_TOKEN_REQUEST_NOT_ALLOWED")  # who has logged in by a token
+    with Cluster(config_of(given)) as cluster, refused:
+        cluster.caller.call_any(CREATE_DELEGATION_TOKEN, asked)

@@ -1,0 +1,263 @@
+"""`pykafka dlq replay` on a real Kafka: confluent-kafka writes the dead letters and reads what came back."""
+
+import json
+import signal
+import subprocess
+import sys
+import uuid
+
+import pytest
+from child_environment import with_package
+from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_producer import ordered_producer
+from confluent_reader import messages_of
+
+from kafkasource.exactly_once.crash_points import ENVIRONMENT
+from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.config import ClientConfig
+from kafkasource.tools.cli import main
+
+pytestmark = pytest.mark.broker
+
+CUT, WIDE = "the value: the bytes end", "the value: bytes are left over"
+
+
+@pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.2", marks=pytest.mark.extended)])
+def servers(request):
+    from kafkasource.testing.broker import Broker
+
+    if request.param == "4.3.1":
+        yield request.getfixturevalue("kafka_broker").bootstrap_servers
+        return
+    with Broker(version=request.param) as broker:  # the older dialect of transactions
+        yield broker.bootstrap_servers
+
+
+class Letters:
+    """A topic of dead letters and the topic they came from, of three partitions."""
+
+    def __init__(self, servers, name):
+        self.servers, self.origin, self.topic = servers, name, f"{name}-dlq"
+        admin = AdminClient({"bootstrap.servers": servers})
+        for made in admin.create_topics([NewTopic(self.origin, 3), NewTopic(self.topic, 2)]).values():
+            made.result(30)
+        self.written = 0
+
+    def write(self, reason, count=1, partition=0, transactional=False, digits=1):
+        """Each in a transaction of its own where `transactional`: its marker lies behind it."""
+        more = {"transactional.id": f"{self.topic}-writer"} if transactional else {}
+        producer = ordered_producer(self.servers, **more)
+        if transactional:
+            producer.init_transactions(30)
+        for _ in range(count):
+            number, self.written = self.written, self.written + 1
+            if transactional:
+                producer.begin_transaction()
+            producer.produce(
+                self.topic, b"v%0*d" % (digits, number), b"k", partition, headers=self._headers(number, reason)
+            )
+            if transactional:
+                producer.commit_transaction(30)
+        assert producer.flush(30) == 0
+
+    def _headers(self, number, reason):
+        said = {"topic": self.origin, "partition": str(number % 3), "offset": str(number), "message": reason}
+        return [("own", b"\x00%d" % number), *((f"__dlq.errors.{key}", text.encode()) for key, text in said.items())]
+
+    def command(self, *words, **environment):
+        """In a process of its own."""
+        command = [
+            sys.executable,
+            "-m",
+            "kafkasource",
+            "dlq",
+            "replay",
+            self.topic,
+            "-b",
+            self.servers,
+            "--json",
+            *words,
+        ]
+        return subprocess.run(command, env=with_package(**environment), capture_output=True, text=True, timeout=120)
+
+    def run(self, *words):
+        """What the command prints."""
+        done = self.command(*words)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def came_back(self, topic=None, partitions=(0, 1, 2)):
+        """(partition, value, headers) that a reader with read_committed sees, in the order of their values."""
+        messages = messages_of(self.servers, topic or self.origin, partitions, settled=True)
+        found = [(each.partition(), each.value(), each.headers()) for each in messages]
+        return sorted(found, key=lambda each: int(each[1][1:]))
+
+    def expected(self, numbers):
+        return [(number % 3, b"v%d" % number, [("own", b"\x00%d" % number)]) for number in numbers]
+
+
+@pytest.fixture
+def letters(servers):
+    return Letters(servers, f"replay-{uuid.uuid4().hex[:10]}")
+
+
+def test_records_go_back_as_they_were_to_the_partition_they_came_from_and_each_once(letters):
+    letters.write(CUT, 4)
+    letters.write(WIDE, 3, partition=1, transactional=True)
+    assert letters.run("--dry-run") == {
+        "sent": {letters.origin: 7},
+        "left": 0,
+        "rows": 0,
+        "passed_over": {},
+        "dry_run": True,
+    }
+    assert letters.came_back() == []
+    assert letters.run()["sent"] == {letters.origin: 7}
+    assert letters.came_back() == letters.expected(range(7))
+    assert letters.run() == {"sent": {}, "left": 0, "rows": 0, "passed_over": {}, "dry_run": False}
+    letters.write(CUT)
+    assert letters.run()["sent"] == {letters.origin: 1}
+    assert letters.run()["sent"] == {}  # the second run had no row of partition 1
+    assert letters.came_back() == letters.expected(range(8))
+
+
+def test_reasons_that_take_turns_go_back_one_after_the_other_and_each_once(letters):
+    for _ in range(3):
+        letters.write(CUT, 2, transactional=True)
+        letters.write(WIDE, transactional=True)
+    assert letters.run("--reason", "BYTES END") == {
+        "sent": {letters.origin: 6},
+        "left": 3,
+        "rows": 0,
+        "passed_over": {},
+        "dry_run": False,
+    }
+    assert letters.came_back() == letters.expected([0, 1, 3, 4, 6, 7])
+    assert letters.run("--reason", "bytes end") == {
+        "sent": {},
+        "left": 3,
+        "rows": 0,
+        "passed_over": {},
+        "dry_run": False,
+    }
+    letters.write(CUT)
+    assert letters.run("--reason", "bytes end")["sent"] == {letters.origin: 1}
+    assert letters.run() == {"sent": {letters.origin: 3}, "left": 0, "rows": 0, "passed_over": {}, "dry_run": False}
+    assert letters.came_back() == letters.expected(range(10))
+
+
+def test_records_that_their_topic_refuses_are_dead_letters_again_and_go_back_once_it_takes_them(letters):
+    letters.write(CUT, 2, digits=3000)
+    letters.write(WIDE, 1, partition=1)
+    with Cluster(ClientConfig.of(letters.servers)) as cluster:
+        cluster.topics.change_settings(letters.origin, {"max.message.bytes": "2000"})
+        refused = letters.command()
+        assert refused.returncode == 1
+        said = json.loads(refused.stdout)
+        assert (said["sent"], sum(said["passed_over"].values())) == ({letters.origin: 1}, 2)
+        cluster.topics.change_settings(letters.origin, {"max.message.bytes": None})
+    assert letters.came_back() == letters.expected([2])
+    assert letters.run("--reason", "MESSAGE_TOO_LARGE")["sent"] == {letters.origin: 2}
+    assert [int(value[1:]) for _, value, _ in letters.came_back()] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("point", ["deciding", "ended"])
+def test_a_run_that_is_killed_leaves_the_next_one_to_send_the_rest_once(letters, tmp_path, point):
+    letters.write(CUT, 5)
+    file = tmp_path / "crash"
+    file.write_text(point)
+    killed = letters.command(**{ENVIRONMENT: str(file)})
+    assert killed.returncode == -signal.SIGKILL
+    assert letters.run()["sent"] == ({letters.origin: 5} if point == "deciding" else {})
+    assert letters.came_back() == letters.expected(range(5))
+
+
+def test_other_records_stay_and_one_topic_can_take_all(letters):
+    letters.write(CUT, 2)
+    producer = ordered_producer(letters.servers)
+    producer.produce(letters.topic, b"no dead letter", partition=0)
+    assert producer.flush(30) == 0
+    admin = AdminClient({"bootstrap.servers": letters.servers})  # its futures need it alive
+    admin.create_topics([NewTopic(letters.topic + "-to", 1)])[letters.topic + "-to"].result(30)
+    assert letters.run("--to", letters.topic + "-to") == {
+        "sent": {letters.topic + "-to": 2},
+        "left": 1,
+        "rows": 0,
+        "passed_over": {},
+        "dry_run": False,
+    }
+    assert [value for _, value, _ in letters.came_back(letters.topic + "-to", (0,))] == [b"v0", b"v1"]
+    assert letters.came_back() == []
+
+
+def test_a_topic_to_send_to_that_is_not_there_is_an_error_and_nothing_is_sent(letters, capsys):
+    letters.write(CUT)
+    assert main(["dlq", "replay", letters.topic, "--to", "no-such-topic", "-b", letters.servers]) == 1
+    assert "no-such-topic" in capsys.readouterr().err
+    assert letters.run("--dry-run")["sent"] == {letters.origin: 1}
+
+
+@pytest.mark.parametrize("partition", ["all of them", "-1", "99999999999", "1_0"])
+def test_a_letter_whose_partition_is_no_number_goes_back_by_its_key(letters, partition):
+    """Another program may write such headers."""
+    producer = ordered_producer(letters.servers, partitioner="murmur2_random")  # the Java client's
+    said = [("__dlq.errors.topic", letters.origin.encode()), ("__dlq.errors.partition", partition.encode())]
+    producer.produce(letters.topic, b"v0", b"k", 0, headers=[*said, ("__dlq.errors.message", CUT.encode())])
+    producer.produce(letters.origin, b"v1", b"k")
+    assert producer.flush(30) == 0
+    assert letters.run()["sent"] == {letters.origin: 1}
+    (back, beside) = letters.came_back()
+    assert (back[1], back[0]) == (b"v0", beside[0])
+
+
+def test_a_replay_with_nothing_to_send_says_so_and_prints_no_empty_table(letters, capsys):
+    letters.write(CUT)
+    for words, said in (
+        (["--reason", "no such words"], "nothing was sent\n1 record stays"),
+        ([], "SENT  TO TOPIC\n   1"),
+    ):
+        assert main(["dlq", "replay", letters.topic, "-b", letters.servers, *words]) == 0
+        assert capsys.readouterr().out.startswith(said)
+    assert main(["dlq", "replay", letters.topic, "-b", letters.servers, "--dry-run"]) == 0
+    assert capsys.readouterr().out == "nothing would be sent\n"
+
+
+def test_a_letter_whose_topic_is_gone_is_named_by_the_exit_code_and_the_others_have_gone_back(letters, capsys):
+    there, letters.origin = letters.origin, "no-such-topic"
+    letters.write(CUT, 2)
+    letters.origin = there
+    letters.write(CUT)
+    said = "2 records cannot go back: topic 'no-such-topic' does not exist\nThey stay."
+    for words, sent in ((["--dry-run"], "WOULD BE SENT"), ([], "SENT"), ([], "nothing was sent")):
+        assert main(["dlq", "replay", letters.topic, "-b", letters.servers, *words]) == 1
+        out = capsys.readouterr().out
+        assert out.startswith(sent) or out.lstrip().startswith(sent)
+        assert said in out
+    assert letters.came_back() == letters.expected([2])
+    moved = letters.run("--from-topic", "no-such-topic", "--to", letters.origin)
+    assert (moved["sent"], moved["passed_over"]) == ({letters.origin: 2}, {})
+
+
+def test_rows_as_json_are_passed_over_and_counted(servers):
+    letters = Letters(servers, f"rows-{uuid.uuid4()}")
+    own = [("__dlq.errors.value.format", b"json")]
+    producer = ordered_producer(servers)
+    for number in range(6):
+        headers = letters._headers(number, CUT)
+        if number % 2:
+            headers += own
+        elif number == 2:  # a dead letter of a row that was read, and could not be decoded
+            headers = own + headers
+        producer.produce(letters.topic, b"v%d" % number, b"k", 0, headers=headers)
+    assert producer.flush(30) == 0
+    assert letters.run("--dry-run") == {
+        "sent": {letters.origin: 3},
+        "left": 0,
+        "rows": 3,
+        "passed_over": {},
+        "dry_run": True,
+    }
+    assert letters.run("--reason", "no such") == {"sent": {}, "left": 3, "rows": 3, "passed_over": {}, "dry_run": False}
+    assert letters.run() == {"sent": {letters.origin: 3}, "left": 0, "rows": 3, "passed_over": {}, "dry_run": False}
+    assert [value for _, value, _ in letters.came_back()] == [b"v0", b"v2", b"v4"]
+    assert letters.run()["sent"] == {}
