@@ -117,7 +117,7 @@ def test_no_bytes_make_the_kernel_touch_memory_that_is_not_its_own(tmp_path):
     ("package", "suites", "check"),
     [
         ("kafka/records", SUITES, CHECK),
-        ("formats", TYPED_SUITES, TYPED_CHECK),
+        ("formats/decoding", TYPED_SUITES, TYPED_CHECK),
         ("formats/json", JSON_SUITES, JSON_CHECK),
     ],
 )
