@@ -10,6 +10,9 @@ from typing import Any
 from kafkasource.errors import OptionError
 from kafkasource.kafka.security.config import SecurityConfig
 
+SERVERS_FORM = "host:port[,host:port...] with IPv6 addresses in brackets"
+"""The text that `server_pairs` reads, for errors."""
+
 
 @dataclass(frozen=True)
 class ClientConfig:
@@ -41,9 +44,12 @@ class ClientConfig:
     def of(cls, bootstrap_servers: str, **settings: Any) -> ClientConfig:
         """For code that has no Spark options: `ClientConfig.of("host:port,host:port", client_id="me")`."""
         try:
-            return cls(bootstrap_servers=server_pairs(bootstrap_servers), **settings)
-        except ValueError as error:
-            raise OptionError(f"bootstrap servers: expected host:port[,host:port...], got {str(error)!r}") from None
+            servers = server_pairs(bootstrap_servers)
+        except ValueError:
+            raise OptionError(
+                f"option 'kafka.bootstrap.servers': expected {SERVERS_FORM}, got {bootstrap_servers!r}"
+            ) from None
+        return cls(bootstrap_servers=servers, **settings)
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> ClientConfig:

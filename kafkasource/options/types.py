@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, NoReturn, TypeVar
 
-from kafkasource.kafka.config import server_pairs
+from kafkasource.kafka.config import SERVERS_FORM, server_pairs
 from kafkasource.kafka.security.secrets import Secret
 from kafkasource.options.spelling import did_you_mean
 from kafkasource.types import TOPIC_NAME, IsolationLevel, NewTopic
@@ -174,7 +174,7 @@ OLD_RELEASE = Type("auto \\| 0.9.0 \\| 0.8.2", "auto, 0.9.0 or 0.8.2", _old_rele
 ISOLATION_LEVEL = Type(
     " \\| ".join(map(str, IsolationLevel)), "one of " + ", ".join(map(str, IsolationLevel)), IsolationLevel.parse
 )
-SERVERS = Type("servers", "host:port[,host:port...] with IPv6 addresses in brackets", server_pairs)
+SERVERS = Type("servers", SERVERS_FORM, server_pairs)
 
 
 def _refuse(text: str) -> NoReturn:

@@ -466,3 +466,14 @@ def test_connections_rest_no_longer_than_the_vendor_lets_them_unless_told(role, 
     parsed = options.parse(written, role)
     assert parsed["kafka.connections.max.idle.ms"] == idle_ms
     assert ClientConfig.from_options(parsed).connections_max_idle_ms == idle_ms
+
+
+@pytest.mark.parametrize("text", ["", "a", "a:1,b", "a:70000"])
+def test_wrong_servers_have_one_error_with_spark_and_without(text):
+    errors = []
+    for read in (options.BY_NAME["kafka.bootstrap.servers"].parse, ClientConfig.of):
+        with pytest.raises(OptionError) as error:
+            read(text)
+        errors.append(str(error.value))
+    assert errors[0] == errors[1]
+    assert "'kafka.bootstrap.servers'" in errors[0]
