@@ -25,7 +25,7 @@ class Misspelt(ValueError):
 
 
 def json_fault(text: str, error: Exception) -> str:
-    """Where a text that begins as JSON does is broken, as the end of an error; empty for another fault."""
+    """Say at which place a JSON text is broken, as the end of an error. Empty where the text is not meant as JSON."""
     if not isinstance(error, json.JSONDecodeError) or not text.lstrip().startswith(("{", "[")):
         return ""
     place = f"line {error.lineno}, column {error.colno}" if "\n" in text else f"character {error.pos + 1}"

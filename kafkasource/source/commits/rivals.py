@@ -16,7 +16,10 @@ PATIENCE_S = 15.0  # the process of a query that was stopped may still commit
 
 
 class Rivals:
-    """For one thread. `servers` and `group` say which group. Notices nothing in a process that Spark did not start."""
+    """Looks for other processes that commit to the group. Only one thread may call it.
+
+    `servers` and `group` name the group. In a process that Spark did not start, it finds nothing.
+    """
 
     def __init__(self, servers: Iterable[object], group: str) -> None:
         folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
