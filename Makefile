@@ -186,59 +186,59 @@ fuzz: .venv/.dev
 	$(PY) tests/fuzz/run.py --inputs $${INPUTS:-2000000} $${SEED:+--seed $$SEED}
 
 bench: .venv/.dev
-	$(PY) -m benchmarks
+	$(PY) -m lab.benchmarks
 
 # Queries of every kind under faults drawn by a seed, and a checker: docs/campaign.md. MINUTES=20 SEED=7 make campaign
-CAMPAIGN := PYTHONPATH=.:tests $(PY) -m campaign --minutes $${MINUTES:-20}
+CAMPAIGN := PYTHONPATH=.:tests $(PY) -m lab.campaign --minutes $${MINUTES:-20}
 
 campaign: .venv/.dev
 	@mkdir -p build
 	$(CAMPAIGN) $${SEED:+--seed $$SEED} --result build/campaign.json; code=$$?; \
-		[ ! -e build/campaign.json ] || echo "to count it: $(PY) -m campaign.counts build/campaign.json"; exit $$code
+		[ ! -e build/campaign.json ] || echo "to count it: $(PY) -m lab.campaign.counts build/campaign.json"; exit $$code
 
 # Each planted bug, for at most MINUTES (3) of faults each: after how many of them was it found?
 campaign-bugs: .venv/.dev
-	MINUTES=$${MINUTES:-3} PYTHONPATH=.:tests $(PY) -m campaign.planted $${SEED:+--seed $$SEED}
+	MINUTES=$${MINUTES:-3} PYTHONPATH=.:tests $(PY) -m lab.campaign.planted $${SEED:+--seed $$SEED}
 
 # Many faults a second without Spark, in rounds: MINUTES=60 SEED=7 make storm
 storm: .venv/.dev
 	@mkdir -p build
-	PYTHONPATH=.:tests $(PY) -m campaign.storm --minutes $${MINUTES:-10} $${SEED:+--seed $$SEED} --result build/storm.json; code=$$?; \
-		[ ! -e build/storm.json ] || echo "to count it: $(PY) -m campaign.counts build/storm.json"; exit $$code
+	PYTHONPATH=.:tests $(PY) -m lab.campaign.storm --minutes $${MINUTES:-10} $${SEED:+--seed $$SEED} --result build/storm.json; code=$$?; \
+		[ ! -e build/storm.json ] || echo "to count it: $(PY) -m lab.campaign.counts build/storm.json"; exit $$code
 
 # Each bug that only faults of connections bring to light, for MINUTES (1) of them.
 storm-bugs: .venv/.dev
-	MINUTES=$${MINUTES:-1} PYTHONPATH=.:tests $(PY) -m campaign.planted.storm $${SEED:+--seed $$SEED}
+	MINUTES=$${MINUTES:-1} PYTHONPATH=.:tests $(PY) -m lab.campaign.planted.storm $${SEED:+--seed $$SEED}
 
 # Faults inside one process, on the tests' scripted clusters: MINUTES=1 SEED=7
 simulate: .venv/.dev
 	@mkdir -p build
-	PYTHONPATH=.:tests:tests/source:tests/sink:tests/exactly_once:tests/kafka/group $(PY) -m campaign.simulated --minutes $${MINUTES:-1} \
+	PYTHONPATH=.:tests:tests/source:tests/sink:tests/exactly_once:tests/kafka/group $(PY) -m lab.campaign.simulated --minutes $${MINUTES:-1} \
 		$${SEED:+--seed $$SEED} --result build/simulated.json
-	@echo "to count it: $(PY) -m campaign.counts build/simulated.json"
+	@echo "to count it: $(PY) -m lab.campaign.counts build/simulated.json"
 
 # A steady load for hours, every process sampled: does anything grow? HOURS=2 make soak; what it found is in build/soak
 soak: .venv/.dev
-	$(PY) -m benchmarks.soak --hours $${HOURS:-2}
+	$(PY) -m lab.benchmarks.soak --hours $${HOURS:-2}
 
 # One long-lived worker through 100,000 tasks on fake brokers: ten minutes. TASKS=10000 make soak-tasks
 soak-tasks: .venv/.dev
-	PYTHONPATH=.:tests:tests/source $(PY) -m benchmarks.soak.tasks --tasks $${TASKS:-100000}
+	PYTHONPATH=.:tests:tests/source $(PY) -m lab.benchmarks.soak.tasks --tasks $${TASKS:-100000}
 
 # A stream over 10,000 partitions, most of them idle, and planning of 100,000: five minutes
 wide: .venv/.dev
-	PYTHONPATH=.:tests:tests/source $(PY) -m benchmarks.wide
+	PYTHONPATH=.:tests:tests/source $(PY) -m lab.benchmarks.wide
 
 # Goodput over long lines, beside the JVM connector and librdkafka; half an hour. CASES="80/20 150/200/0.001" make far
 far: .venv/.dev
-	PYTHONPATH=.:tests $(PY) -m benchmarks.far $${CASES:+--cases $$CASES}
+	PYTHONPATH=.:tests $(PY) -m lab.benchmarks.far $${CASES:+--cases $$CASES}
 
 bench-quick: .venv/.dev
-	$(PY) -m benchmarks --quick
+	$(PY) -m lab.benchmarks --quick
 
 # One cluster to one, two and three others, beside MirrorMaker 2 from Maven Central; ten minutes.
 bench-mirror: .venv/.dev
-	$(PY) -m benchmarks.mirror
+	$(PY) -m lab.benchmarks.mirror
 
 # The tables in docs/ that are made of tables of the code and of the tests.
 readme: .venv/.dev

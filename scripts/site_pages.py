@@ -21,13 +21,13 @@ PAGES = {  # a file of the repository: its page
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "vulnerabilities.md",
-    "benchmarks/README.md": "figures.md",
-    "benchmarks/results/full.md": "figures-full.md",
-    "benchmarks/results/mirror.md": "figures-mirror.md",
-    "benchmarks/results/full.svg": "full.svg",
+    "lab/benchmarks/README.md": "figures.md",
+    "lab/benchmarks/results/full.md": "figures-full.md",
+    "lab/benchmarks/results/mirror.md": "figures-mirror.md",
+    "lab/benchmarks/results/full.svg": "full.svg",
 }
 FILES = {page: file for file, page in PAGES.items()}
-ALIASES = {"docs/README.md": "index.md", "benchmarks": "figures.md"}
+ALIASES = {"docs/README.md": "index.md", "lab/benchmarks": "figures.md"}
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
 _CODE = re.compile(r"`[^`\n]+`")
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)

@@ -39,7 +39,7 @@ SECONDS = {
     "kafka/cluster/test_transaction_facts.py": 60,
     "exactly_once/test_decision_status_on_brokers.py": 95,
     "testing/broker/test_registry.py": 60,  # all of it in make extended
-    "campaign/test_ending.py": 100,
+    "lab/campaign/test_ending.py": 100,
     "kafka/cluster/test_client_on_old_brokers.py": 45,
     "testing/broker/test_broker.py": 80,
     "testing/broker/test_kerberos.py": 65,

@@ -27,8 +27,8 @@ from descendants import descendants
 from java_programs import SHORT_LIVED_JVM
 from spark_processes import linked_spark_home
 
-from campaign.whole_files import write_whole
 from kafkasource.exactly_once.crash_points import ENVIRONMENT, POINTS
+from lab.campaign.whole_files import write_whole
 
 APP = Path(__file__).with_name("exactly_once_app.py")
 ROOT = APP.parent.parent.parent

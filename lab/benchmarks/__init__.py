@@ -1,0 +1,1 @@
+"""`python -m lab.benchmarks`: this connector against its peers, in one run. What and how: lab/benchmarks/README.md."""
