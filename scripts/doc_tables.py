@@ -18,6 +18,7 @@ sys.path[:0] = [
 import codes_of_apis  # noqa: E402
 import parity  # noqa: E402
 import rights  # noqa: E402
+import rooms  # noqa: E402
 import spark_releases  # noqa: E402
 from parity_cases import READS, WRITES  # noqa: E402
 
@@ -31,6 +32,9 @@ TABLES = [
     ("client.md", "codes", codes_of_apis.markdown_table()),
     ("security.md", "rights", rights.markdown_table()),
     ("spark-releases.md", "spark-releases", spark_releases.markdown_table()),
+    ("architecture.md", "rooms", rooms.markdown_table()),
+    ("architecture.md", "layers", rooms.drawing()),
+    ("../CONTRIBUTING.md", "layers", rooms.drawing()),
 ]
 
 for document, name, table in TABLES:
