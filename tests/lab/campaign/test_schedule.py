@@ -82,8 +82,8 @@ def test_counts_add_up_and_a_run_counts_once():
     other = {**RESULT, "seed": 8, "shape": "storm", "faults": faults, "findings": {"lost": 4}}
     text = added(added(EMPTY, [RESULT]), [RESULT, other])
     assert "1 campaign and 1 storm: 6 faults, 2000 records read; 1 of 2 runs without a finding." in text
-    assert text.count("| 7 | campaign | 4.3.1 | 20 | 3 | 1000 | 0 | 3 kill a broker |") == 1
-    assert "| 8 | storm | 4.3.1 | 20 | 3 | 1000 | 4 lost | 1 kill a broker, 2 cut in an answer |" in text
+    assert text.count("| 7 | campaign | 4.3.1 | 20 | 3 | 1000 | 0 |") == 1
+    assert "| 8 | storm | 4.3.1 | 20 | 3 | 1000 | 4 lost |" in text
     assert text.startswith("above\n")
     assert text.endswith("below\n")
 
