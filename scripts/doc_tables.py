@@ -16,6 +16,7 @@ sys.path[:0] = [
 ]
 
 import codes_of_apis  # noqa: E402
+import decision_index  # noqa: E402
 import parity  # noqa: E402
 import rights  # noqa: E402
 import rooms  # noqa: E402
@@ -32,6 +33,7 @@ TABLES = [
     ("client.md", "codes", codes_of_apis.markdown_table()),
     ("security.md", "rights", rights.markdown_table()),
     ("spark-releases.md", "spark-releases", spark_releases.markdown_table()),
+    ("decisions.md", "decisions", decision_index.markdown_table()),
     ("architecture.md", "rooms", rooms.markdown_table()),
     ("architecture.md", "layers", rooms.drawing()),
     ("../CONTRIBUTING.md", "layers", rooms.drawing()),
