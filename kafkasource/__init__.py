@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kafkasource import logs
 from kafkasource.kafka.process import is_of_spark
 from kafkasource.metrics.lag import lag
+from kafkasource.spark import logs
 from kafkasource.version import __version__
 
 if TYPE_CHECKING:
@@ -59,15 +59,15 @@ def register(spark: SparkSession) -> None:
 
     Raises KafkaSourceError if the Python that PYSPARK_PYTHON names is not on this machine, or has no kafkasource.
     """
-    from kafkasource import workers_python
     from kafkasource.datasource import KafkaDataSource, of_session
     from kafkasource.options.connect import warn_of_explain_mode
+    from kafkasource.spark import workers
 
     global _has_registered
-    workers_python.prepare(spark)
+    workers.prepare(spark)
     warn_of_explain_mode(spark.conf.get("spark.sql.ui.explainMode", None))
     source, is_first, _has_registered = of_session(spark), not _has_registered, True
-    if is_first and source is KafkaDataSource and workers_python.finds_by_name(spark, source.name()):
+    if is_first and source is KafkaDataSource and workers.finds_by_name(spark, source.name()):
         return  # Spark would warn that it replaces what it has found. A later call is for a registration of its own.
     try:
         spark.dataSource.register(source)

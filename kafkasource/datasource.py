@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource
 from kafkasource import options
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.kafka.security import shipped_files
-from kafkasource.tracebacks import without_tracebacks
+from kafkasource.spark.tracebacks import without_tracebacks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,11 +58,11 @@ class KafkaDataSource(DataSource):
 
         parsed, formats = self._source_options(schema, warn=True)
         if parsed["pushDownPredicate"]:
-            from kafkasource import spark_api
+            from kafkasource.spark import releases
 
-            if not spark_api.HAS_FILTERS:
+            if not releases.HAS_FILTERS:
                 raise OptionError(
-                    f"option 'pushDownPredicate': Spark {spark_api.SPARK_VERSION} gives no filters to a Python data"
+                    f"option 'pushDownPredicate': Spark {releases.SPARK_VERSION} gives no filters to a Python data"
                     " source. Leave the option out, or use Spark 4.1 or newer"
                 )
             from kafkasource.source.spark.pushdown import FilteringBatchReader
@@ -81,16 +81,16 @@ class KafkaDataSource(DataSource):
             return RefusedStream(error)
 
     def _stream_reader(self, schema: StructType) -> StreamReader:
-        from kafkasource import spark_api
         from kafkasource.source.spark.stream import StreamReader
         from kafkasource.source.spark.unaided_stream import UnaidedStreamReader
+        from kafkasource.spark import releases
 
         shipped_files.remember_folder(self._shipped_files)
         first = not _runs("plan_data_source_read")  # Spark asks there once more
         parsed, formats = self._source_options(schema, warn=first)
         if parsed["pushDownPredicate"] and first:
             options.log_warning("option 'pushDownPredicate' has no effect on a stream")
-        reader = StreamReader if spark_api.TELLS_START_AND_LIMIT else UnaidedStreamReader
+        reader = StreamReader if releases.TELLS_START_AND_LIMIT else UnaidedStreamReader
         return reader(parsed, formats=formats)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:

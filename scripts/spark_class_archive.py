@@ -27,7 +27,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from kafkasource.spark_api import DataSourceStreamArrowWriter
+from kafkasource.spark.releases import DataSourceStreamArrowWriter
 from kafkasource.testing.broker.jvm.class_archive import ClassArchive
 
 FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafkasource import spark_api
+from kafkasource.spark import releases
 
 
 class Row(NamedTuple):
@@ -101,8 +101,8 @@ def runs_here(key: str) -> bool:
     """Does the installed pyspark have what this row is about?"""
     row = ROWS[key]
     cell = row.from_4_2
-    if not spark_api.TELLS_START_AND_LIMIT:
-        cell = row.on_4_1 if spark_api.HAS_FILTERS else row.on_4_0
+    if not releases.TELLS_START_AND_LIMIT:
+        cell = row.on_4_1 if releases.HAS_FILTERS else row.on_4_0
     return not cell.startswith("no")
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import kafkasource
-from kafkasource import logs
 from kafkasource.escaping import escaped
+from kafkasource.spark import logs
 
 C1 = range(0x80, 0xA0)
 BIDI = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))  # UAX 9, section 2

@@ -6,11 +6,12 @@ import pprint
 
 import pytest
 
-from kafkasource import options, spark_api
+from kafkasource import options
 from kafkasource.datasource import KafkaDataSource
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.sink.clusters import targets
 from kafkasource.source.spark.schema import spark_schema
+from kafkasource.spark import releases
 
 MARKER = "geheim-4f1d"
 BASE = {"kafka.bootstrap.servers": "localhost:1", "kafka.security.protocol": "SASL_SSL"}
@@ -44,7 +45,7 @@ def what_spark_pickles(written):
     schema = spark_schema(False, False)
     reading = KafkaDataSource({**written, "subscribe": "t"})
     yield reading.reader(schema)
-    if spark_api.HAS_FILTERS:
+    if releases.HAS_FILTERS:
         yield KafkaDataSource({**written, "subscribe": "t", "pushDownPredicate": "true"}).reader(schema)
     yield reading.streamReader(schema)
     several = {"clusters": json.dumps({"a": written}), "topic": "t"}

@@ -32,7 +32,7 @@ from kafkasource.mirror.source_run import POLL_S, SourceRun, name_of
 from kafkasource.mirror.topics import TopicKeeper
 from kafkasource.sink.clusters import targets
 from kafkasource.source.plan.offsets import PartitionOffsets
-from kafkasource.spark_api import TELLS_START_AND_LIMIT
+from kafkasource.spark.releases import TELLS_START_AND_LIMIT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -52,8 +52,8 @@ from kafkasource.sink.dead_letters import require_topic
 from kafkasource.sink.new_topic import create_missing, try_to_create
 from kafkasource.sink.reports import ClusterReport, TaskReport
 from kafkasource.sink.task_input import to_the_end
-from kafkasource.spark_api import DataSourceStreamArrowWriter
-from kafkasource.tracebacks import without_tracebacks
+from kafkasource.spark.releases import DataSourceStreamArrowWriter
+from kafkasource.spark.tracebacks import without_tracebacks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -338,7 +338,7 @@ def _arrow_types(schema: StructType, sides: Sequence[Side]) -> dict[Side, pa.Dat
         return {}
     from pyspark.errors import PySparkException
 
-    from kafkasource.spark_api import arrow_type
+    from kafkasource.spark.releases import arrow_type
 
     found: dict[Side, pa.DataType] = {}
     for field in schema.fields:

@@ -20,7 +20,7 @@ from parity_writes import REGISTERING, Writes
 from pyspark.sql import functions as F
 
 import kafkasource
-from kafkasource import spark_api
+from kafkasource.spark import releases
 
 PATIENCE_S = 60  # for a query to end, and for what Kafka does in its own time
 
@@ -324,7 +324,7 @@ class Run(Writes):
 
     def _told(self, trigger):
         """Of ours where Spark does not tell it the trigger: the option that does."""
-        untold = self.format == "pykafka" and not spark_api.TELLS_START_AND_LIMIT
+        untold = self.format == "pykafka" and not releases.TELLS_START_AND_LIMIT
         return {"trigger": next(iter(trigger))} if untold else {}
 
     def _shaped(self, step, **told):

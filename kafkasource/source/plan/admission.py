@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 
 from kafkasource.options import Options
 from kafkasource.source.plan.offsets import Offsets, PartitionOffsets
-from kafkasource.spark_api import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows, ReadMinRows
+from kafkasource.spark.releases import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows, ReadMinRows
 from kafkasource.types import TopicPartition
 
 # (begin, end, the limit in bytes) -> where records begin, at or behind `begin`, and bytes per offset of each partition

@@ -24,7 +24,7 @@ from kafkasource.source.plan.offsets import EARLIEST, LATEST, Offsets
 from kafkasource.source.plan.positions import check_start_before_end, ending_position, starting_position
 from kafkasource.source.plan.subscription import parse_subscription
 from kafkasource.source.spark.input_partition import KafkaInputPartition, PartitionReader, Reduced, input_partitions
-from kafkasource.tracebacks import without_tracebacks
+from kafkasource.spark.tracebacks import without_tracebacks
 from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 
 if TYPE_CHECKING:

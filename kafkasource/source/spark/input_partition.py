@@ -14,7 +14,7 @@ from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.fetch.config import FetchSettings
 from kafkasource.kafka.memory.worker import spare_imports_from_gc
 from kafkasource.source.plan.tasks import pack, split
-from kafkasource.tracebacks import without_tracebacks
+from kafkasource.spark.tracebacks import without_tracebacks
 from kafkasource.types import OffsetRange, Packing, TopicPartition
 
 if TYPE_CHECKING:

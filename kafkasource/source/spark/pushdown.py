@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkasource.errors import BrokerError, UnsupportedApiVersion
 from kafkasource.source.spark.batch import BatchReader
-from kafkasource.spark_api import (
+from kafkasource.spark.releases import (
     EqualNullSafe,
     EqualTo,
     Filter,

@@ -12,8 +12,8 @@ from typing import NoReturn
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from kafkasource.errors import KafkaSourceError
-from kafkasource.spark_api import SupportsTriggerAvailableNow
-from kafkasource.tracebacks import without_tracebacks
+from kafkasource.spark.releases import SupportsTriggerAvailableNow
+from kafkasource.spark.tracebacks import without_tracebacks
 
 
 @without_tracebacks("prepareForTriggerAvailableNow", "initialOffset", "latestOffset", "partitions", "read")

@@ -41,8 +41,8 @@ from kafkasource.source.plan.subscription import parse_subscription
 from kafkasource.source.plan.tasks import OFFSET_BYTES
 from kafkasource.source.spark.input_partition import KafkaInputPartition, PartitionReader, Reduced, input_partitions
 from kafkasource.source.spark.stop_file import StopFile
-from kafkasource.spark_api import ReadLimit, SupportsTriggerAvailableNow
-from kafkasource.tracebacks import without_tracebacks
+from kafkasource.spark.releases import ReadLimit, SupportsTriggerAvailableNow
+from kafkasource.spark.tracebacks import without_tracebacks
 from kafkasource.types import IsolationLevel
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from kafkasource.errors import OptionError
 from kafkasource.metrics.log_ends import log_ends_to_text, without_log_ends
 from kafkasource.source.spark.stream import StreamReader
-from kafkasource.spark_api import SPARK_VERSION, ReadAllAvailable
+from kafkasource.spark.releases import SPARK_VERSION, ReadAllAvailable
 
 if TYPE_CHECKING:
     from kafkasource.options import Options

@@ -25,9 +25,9 @@ from functools import partial
 from pathlib import Path
 
 import kafkasource
-from kafkasource import workers_python
 from kafkasource.errors import KafkaSourceError
 from kafkasource.options.spelling import size
+from kafkasource.spark import workers
 from kafkasource.tools.cli import pyspark_zip
 from kafkasource.tools.cli.whole_file import partial_of, written_whole
 
@@ -96,7 +96,7 @@ def _environment(arguments: argparse.Namespace) -> int:
         arguments,
         [
             f'PATH={shlex.quote(str(prefix))}/bin:"$PATH" PYSPARK_PYTHON=python spark-submit '
-            f"--archives {shlex.quote(str(file))}#{_NAME} --conf {workers_python.path_of_archive(_NAME)} job.py"
+            f"--archives {shlex.quote(str(file))}#{_NAME} --conf {workers.path_of_archive(_NAME)} job.py"
         ],
         "Driver and workers each find `python` by a PATH of their own. Each worker needs "
         f"{os.path.realpath(sys.executable)}, to which the environment links.",

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkasource import workers_python
 from kafkasource.metrics import folder
 from kafkasource.metrics.registry import registry
 from kafkasource.metrics.snapshot import Snapshot, added
+from kafkasource.spark import workers
 from kafkasource.tools.monitor.endpoint import Endpoint
 from kafkasource.tools.monitor.listener import ProgressListener, already_running, take_what_is_pending
 from kafkasource.tools.monitor.local_dir import local_dir
@@ -42,7 +42,7 @@ class ServedMetrics:
         key: str | Path | None = None,
     ) -> None:
         self._spark = spark
-        workers_python.prepare(spark)
+        workers.prepare(spark)
         self._queries = Queries(cluster_name, groups)
         self._sinks = OpenSinks({} if sinks is None else sinks)
         self.folder = _folder(spark)
@@ -63,7 +63,7 @@ class ServedMetrics:
         take_what_is_pending(spark)
         spark.streams.addListener(self._listener)
         already_running(self._queries, spark)
-        if workers_python.context_of(spark) is not None:
+        if workers.context_of(spark) is not None:
             # Spark prints a stack trace where it tells a listener of a query's end and finds no Python any more. Over
             # Connect there is no such trace, and a server that is gone would hold the process's end up.
             atexit.register(self.close)

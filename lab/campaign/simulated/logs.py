@@ -31,7 +31,7 @@ from kafkasource.source.plan.positions import AtOffsets
 from kafkasource.source.plan.reader_positions import FetchPositions
 from kafkasource.source.plan.subscription import SubscribeTopics
 from kafkasource.source.spark.stream import StreamReader
-from kafkasource.spark_api import ReadAllAvailable
+from kafkasource.spark.releases import ReadAllAvailable
 from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 from lab.campaign.simulated.worlds import CUT, MADE_AGAIN, OLD_NEWS, WRONG_END, Outcome
 

@@ -29,7 +29,7 @@ from kafkasource.sink.columns import InvalidSchema
 from kafkasource.sink.commit_report import SinkCommit
 from kafkasource.sink.reports import ClusterReport, TaskReport
 from kafkasource.sink.writer import BatchWriter, StreamWriter
-from kafkasource.spark_api import DataSourceStreamArrowWriter
+from kafkasource.spark.releases import DataSourceStreamArrowWriter
 from kafkasource.types import Discarded, TopicPartition, Written
 
 SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kafkasource import options
 from kafkasource.source.plan.admission import Admission, Turns, share_offsets
-from kafkasource.spark_api import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
+from kafkasource.spark.releases import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 from kafkasource.types import TopicPartition as TP
 
 T0, T1, T2, T3 = (TP("t", number) for number in range(4))

@@ -20,7 +20,7 @@ from kafkasource.kafka.cluster.offsets import ListedOffset
 from kafkasource.source.plan import record_weights
 from kafkasource.source.plan.admission import Admission
 from kafkasource.source.plan.record_weights import RecordWeights
-from kafkasource.spark_api import ReadMaxBytes
+from kafkasource.spark.releases import ReadMaxBytes
 from kafkasource.types import IsolationLevel
 from kafkasource.types import TopicPartition as TP
 

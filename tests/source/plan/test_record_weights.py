@@ -26,7 +26,7 @@ from kafkasource.source.plan.record_weights import (
     weight_of,
 )
 from kafkasource.source.spark.stream import StreamReader
-from kafkasource.spark_api import ReadMaxBytes
+from kafkasource.spark.releases import ReadMaxBytes
 from kafkasource.types import IsolationLevel, OffsetRange
 from kafkasource.types import TopicPartition as TP
 

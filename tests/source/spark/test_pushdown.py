@@ -9,15 +9,16 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from fake_cluster import FakeCluster
 
-from kafkasource import options, spark_api
+from kafkasource import options
+from kafkasource.spark import releases
 
-if not spark_api.HAS_FILTERS:
+if not releases.HAS_FILTERS:
     pytest.skip("this release of Spark gives no filters", allow_module_level=True)
 
 from kafkasource.errors import error_for
 from kafkasource.source.spark import batch
 from kafkasource.source.spark.pushdown import FilteringBatchReader, Narrowing
-from kafkasource.spark_api import (
+from kafkasource.spark.releases import (
     EqualNullSafe,
     EqualTo,
     Filter,

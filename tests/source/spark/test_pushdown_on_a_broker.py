@@ -8,15 +8,16 @@ import pyarrow as pa
 import pytest
 from confluent_topic import Topic, rows_of
 
-from kafkasource import options, spark_api
+from kafkasource import options
+from kafkasource.spark import releases
 
-if not spark_api.HAS_FILTERS:
+if not releases.HAS_FILTERS:
     pytest.skip("this release of Spark gives no filters", allow_module_level=True)
 
 from test_pushdown import moment, random_filters
 
 from kafkasource.source.spark.pushdown import FilteringBatchReader
-from kafkasource.spark_api import GreaterThanOrEqual
+from kafkasource.spark.releases import GreaterThanOrEqual
 
 pytestmark = pytest.mark.broker
 

@@ -12,7 +12,7 @@ from kafkasource.errors import DataLoss, KafkaSourceError, OptionError, UnknownT
 from kafkasource.kafka.network.metadata import PartitionMetadata
 from kafkasource.source.plan.open_transactions import OpenTransactions
 from kafkasource.source.spark.stream import StreamReader
-from kafkasource.spark_api import ReadAllAvailable, ReadMaxRows
+from kafkasource.spark.releases import ReadAllAvailable, ReadMaxRows
 from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import kafkasource
 
 PACKAGE = Path(kafkasource.__file__).parent
-OTHERS = [path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "spark_api.py"]
+OTHERS = [path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "spark" / "releases.py"]
 # The doctor reports on a pyspark that may not even import.
 ASKS_THE_INSTALLED_VERSION = PACKAGE / "tools" / "cli" / "doctor" / "machine.py"
 

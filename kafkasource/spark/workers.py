@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkasource.errors import KafkaSourceError
@@ -143,7 +144,7 @@ def finds_by_name(spark: SparkSession, name: str) -> bool:
 
 def _show_this_zip_to_streams(context: SparkContext) -> None:
     """Spark's process that plans a stream sees no `--py-files`, unless the path is in its environment."""
-    folder = os.path.dirname(os.path.dirname(__file__))
+    folder = str(Path(__file__).parents[2])
     if os.path.isfile(folder):  # a zip
         known = context.environment.get("PYTHONPATH", "")
         if folder not in known.split(os.pathsep):

@@ -15,7 +15,7 @@ from kafkasource.kafka.producer.partitioner import PartitionerFailed
 from kafkasource.kafka.records.compression import ZSTD, Arena, RecordBatchTooLarge, compress, decompress_section
 from kafkasource.sink.writer import BatchWriter, StreamWriter
 from kafkasource.source.spark.input_partition import PartitionReader
-from kafkasource.tracebacks import without_tracebacks
+from kafkasource.spark.tracebacks import without_tracebacks
 
 
 @without_tracebacks("partitions", "read")

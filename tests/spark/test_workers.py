@@ -11,8 +11,8 @@ import pytest
 from pyspark.core.files import SparkFiles
 
 import kafkasource
-from kafkasource import workers_python
 from kafkasource.errors import KafkaSourceError
+from kafkasource.spark import workers
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def bare_python(tmp_path, monkeypatch):
     monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.setenv("PYSPARK_PYTHON", str(program))
     monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path / "files"))
-    workers_python._lacks.cache_clear()
+    workers._lacks.cache_clear()
     return str(program)
 
 
@@ -63,7 +63,7 @@ def test_a_package_that_comes_by_py_files_counts(bare_python, tmp_path):
     with zipfile.ZipFile(tmp_path / "files" / "ours.zip", "w") as archive:
         for name in ("kafkasource", "pyarrow"):
             archive.writestr(f"{name}/__init__.py", "")
-    workers_python.prepare(session(bare_python, files=["ours.zip"]))
+    workers.prepare(session(bare_python, files=["ours.zip"]))
 
 
 def test_a_package_on_pythonpath_counts(bare_python, tmp_path, monkeypatch):
@@ -71,7 +71,7 @@ def test_a_package_on_pythonpath_counts(bare_python, tmp_path, monkeypatch):
         (tmp_path / "here" / name).mkdir(parents=True)
         (tmp_path / "here" / name / "__init__.py").touch()
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "here"))
-    workers_python.prepare(session(bare_python))
+    workers.prepare(session(bare_python))
 
 
 def test_this_python_is_not_asked_and_another_one_once(bare_python, monkeypatch):
@@ -80,7 +80,7 @@ def test_this_python_is_not_asked_and_another_one_once(bare_python, monkeypatch)
     monkeypatch.setattr(subprocess, "run", lambda *a, **more: asked.append(a[0][0]) or run(*a, **more))
     for python in (sys.executable, bare_python, bare_python):
         with contextlib.suppress(KafkaSourceError):
-            workers_python.prepare(session(python))
+            workers.prepare(session(python))
     assert asked == [bare_python]
 
 
