@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 SAME_NAME = "${topic}"
+EVERY_TOPIC = (".*",)
 INTERNAL = (r"__.*", r".*[-.]internal", r".*\.replica")  # not mirrored, unless a flow names the topic in full
-INTERNAL_WITH_PREFIX = ("internal", "replica")  # topics whose copies are internal, as `east.replica`
 
 # Settings that concern one cluster only. The mirror does not copy them to another.
 LOCAL_SETTINGS = (
@@ -29,7 +29,7 @@ class Flow:
 
     source: str
     target: str
-    topics: tuple[str, ...] = (".*",)  # Java regular expressions of whole names
+    topics: tuple[str, ...] = EVERY_TOPIC  # Java regular expressions of whole names
     exclude: tuple[str, ...] = ()
     topic: str = SAME_NAME  # the name at the target; ${source}: the source cluster, ${topic}: the topic's name there
     options: Mapping[str, str] = field(default_factory=dict, repr=False)  # options of the sink, for this target
@@ -42,8 +42,8 @@ class Flow:
 
     @property
     def names_source(self) -> bool:
-        """Whether the names at the target begin with the source's name, so that they tell what is a copy."""
-        return self.topic.startswith("${source}")
+        """Do the names at the target tell where a record was? They do, because no cluster's name has a dot."""
+        return self.topic == "${source}.${topic}"
 
     @property
     def template(self) -> str:

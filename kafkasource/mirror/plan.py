@@ -3,8 +3,8 @@
 A route is one streaming query: all flows that leave one cluster. It reads the union of their topics once. The sink
 then gives each target its own topics (`onlyTopics`).
 
-No record runs in a circle, none arrives at a cluster twice, and none is lost for that. `circles` decides which records
-a flow leaves out, and whether the flow recognizes them by their topics' names or by headers.
+No record runs in a circle, and none arrives at a cluster twice: `ways` decides which records a flow leaves out, and
+whether it knows them by their topics' names or by headers.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 
 from kafkasource import options
 from kafkasource.errors import OptionError
-from kafkasource.mirror.circles import Stop, decide
 from kafkasource.mirror.flow import SAME_NAME, Flow, pattern_of
 from kafkasource.mirror.positions import FlowRules, Reader, Record, SourceRules, offsets_json
+from kafkasource.mirror.ways import Ways
 from kafkasource.options.java_regex import compile_java
 from kafkasource.sink.clusters.origin import ORIGIN_HEADER, UnlessFrom
 from kafkasource.types import TopicPartition
@@ -63,7 +63,7 @@ class Plan:
     warnings: tuple[str, ...] = ()
     # By cluster and role (source, sink, admin): options that hold in place of the cluster's for this role alone.
     for_role: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict, repr=False)
-    _stops: Mapping[str, Stop] = field(init=False, repr=False, compare=False)  # by flow
+    ways: Ways = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Raises OptionError for a plan that cannot work."""
@@ -72,8 +72,8 @@ class Plan:
         self._check_flows()
         self._check_options()
         self._check_clusters()
-        stops = decide(self.flows, self.clusters, {str(flow): flow.pattern for flow in self.flows})
-        object.__setattr__(self, "_stops", stops)
+        object.__setattr__(self, "ways", Ways(self.flows, self.clusters))
+        self._check_named_topics()
 
     def _check_flows(self) -> None:
         seen = set()
@@ -125,22 +125,24 @@ class Plan:
         )
         return {name: text for each in several for name, text in _of_role(each, "both").items()}
 
-    def stop(self, flow: Flow) -> Stop:
-        """The records that the flow does not copy."""
-        return self._stops[str(flow)]
+    def _check_named_topics(self) -> None:
+        """Refuse a plan in which a cluster misses a topic that the file names in full. Of others the mirror warns."""
+        topics = {name for flow in self.flows for name in flow.topics if re.fullmatch(r"[\w-]+", name)}
+        for topic in sorted(topics):
+            for origin in sorted({flow.source for flow in self.flows}):
+                if missed := self.ways.missed(origin, topic):
+                    raise OptionError(missed)
 
-    def unless_from(self, flow: Flow) -> list[str]:
-        """Clusters whose records the flow does not copy; it recognizes them by their headers.
+    def needs_header(self, flow: Flow) -> bool:
+        """Does the flow know by headers which records to leave out?
 
-        Its target is always one, unless the names tell: another mirror, or an earlier plan, may have a flow back.
+        It does too where it is alone and keeps names: another mirror, or a later plan, may have a flow back.
         """
-        stop = self.stop(flow)
-        found = stop.clusters if stop.by_header else frozenset()
-        return sorted(found if flow.names_source else found | {flow.target})
+        return self.ways.need_headers or not flow.names_source
 
     def pattern(self, flow: Flow) -> str:
-        """The flow's topics, without those that it must not copy and recognizes by their names."""
-        by_name = self.stop(flow).by_name
+        """The flow's topics, without those that it leaves out by their names."""
+        by_name = self.ways.left_out_by_name(flow)
         return flow.pattern if by_name is None else pattern_of(flow.topics, (*flow.exclude, by_name))
 
 
@@ -167,10 +169,15 @@ class Route:
     clients: Mapping[str, Mapping[str, str]] = field(repr=False)
     # By source and target: the topics whose settings a flow of the plan carries on under the same name.
     same_names: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    ways: Ways | None = None
 
     @property
     def name(self) -> str:
         return f"mirror-{self.source}"
+
+    def missed(self, topic: str) -> str | None:
+        """Says which cluster gets no record of this topic of the source, though flows lead there."""
+        return self.ways.missed(self.source, topic) if self.ways is not None else None
 
     def takes(self, flow: Flow, topic: str) -> bool:
         return compile_java(self.patterns[flow.target]).search(topic) is not None
@@ -218,8 +225,8 @@ def routes(plan: Plan, cluster_ids: Mapping[str, str | None] | None = None) -> l
         patterns = {flow.target: plan.pattern(flow) for flow in flows}
         header = (
             plan.provenance
+            or plan.ways.need_headers
             or any(flow.origin_header and not flow.names_source for flow in flows)
-            or any(source in plan.unless_from(flow) for flow in plan.flows)
         )
         added = {ORIGIN_HEADER: f"{ids[source]}/${{topic}}"} if header else {}
         if plan.provenance:
@@ -240,6 +247,7 @@ def routes(plan: Plan, cluster_ids: Mapping[str, str | None] | None = None) -> l
                     **{target: plan.to_reach(target, "sink") for target in patterns},
                 },
                 same_names,
+                plan.ways,
             )
         )
     return found
@@ -279,19 +287,15 @@ def reader_options(
 def _rules(
     plan: Plan, flows: Iterable[Flow], patterns: Mapping[str, str], ids: Mapping[str, str], added: Mapping[str, str]
 ) -> SourceRules:
-    renamed = tuple(
-        (ids[flow.source], ids[flow.target], flow.template) for flow in plan.flows if flow.template != SAME_NAME
-    )
     found = []
     for flow in flows:
-        unless = plan.unless_from(flow)
-        left_out = UnlessFrom(ids[flow.source], tuple(ids[name] for name in unless), renamed) if unless else None
+        left_out = UnlessFrom(ids[flow.source], ids[flow.target], plan.ways.steps(ids))
         found.append(
             FlowRules(
                 flow.target,
                 flow.template,
                 patterns[flow.target],
-                left_out.to_json() if left_out is not None else None,
+                left_out.to_json() if plan.needs_header(flow) else None,
                 offset_map_topic(flow.source) if flow.offset_map else None,
             )
         )

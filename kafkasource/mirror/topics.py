@@ -283,6 +283,7 @@ class TopicKeeper:
         self._topics_s, self._settings_s = refresh_topics_s, refresh_settings_s
         self._optional = set(optional)
         self._clock = clock
+        self._seen: set[str] = set()  # topics of the source
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
         self._threads = ThreadPoolExecutor(len(self._kept), thread_name_prefix=f"{route.name}-topics-at")
@@ -326,6 +327,7 @@ class TopicKeeper:
         """Look at the source, and begin the work at each target. Returns the targets where work has begun."""
         source = self._clusters[self._route.source].topics
         topics = [topic for topic in source.list() if not topic.internal]
+        self._warn_of_missed({topic.name for topic in topics})
         idle = [kept for kept in self._kept if kept.work is None or kept.work.done()]
         taken = {kept: [each.name for each in topics if self._route.takes(kept.flow, each.name)] for kept in idle}
         due = {kept: self._clock() >= kept.settings_due for kept in idle}
@@ -341,6 +343,12 @@ class TopicKeeper:
             copied = {name: settings[name] for name in asked.get(kept, ()) if name in settings}
             kept.work = self._threads.submit(self._work, kept, names, Known(partitions, copied), due[kept], first)
         return idle
+
+    def _warn_of_missed(self, topics: set[str]) -> None:
+        for topic in sorted(topics - self._seen):
+            if missed := self._route.missed(topic):
+                log.warning("%s: %s", self._route.name, missed)
+        self._seen = topics
 
     def _work(self, kept: _Kept, topics: list[str], here: Known, settings: bool, first: bool) -> None:
         try:

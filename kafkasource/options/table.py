@@ -783,8 +783,8 @@ OPTIONS: tuple[Option, ...] = (
         JSON,
         None,
         SINK,
-        "Mirrors set it, so that records do not come back: the cluster does not get rows whose headers "
-        "`mirror.origin` say that they have been in one of these clusters (`docs/mirror.md`).",
+        "Mirrors set it: the cluster does not get rows whose headers `mirror.origin` say that they have been there, or "
+        "come there by another flow (`docs/mirror.md`).",
         only=(_CLUSTERS,),
     ),
     Option(

@@ -29,7 +29,8 @@ def test_a_check_tells_each_flow_and_how_cycles_end(capsys):
 
 
 @pytest.mark.parametrize(
-    ("topic", "recognized"), [("${topic}", "by header"), ("${source}.${topic}", "-"), ("copied-${topic}", "by header")]
+    ("topic", "recognized"),
+    [("${topic}", "by header"), ("${source}.${topic}", "by name"), ("copied-${topic}", "by header")],
 )
 def test_a_check_says_how_a_flow_one_way_recognizes_the_records_that_it_leaves_out(tmp_path, capsys, topic, recognized):
     """docs/mirror.md: a flow that keeps names leaves out records that have been at its target, also one way."""

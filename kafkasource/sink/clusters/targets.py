@@ -253,7 +253,7 @@ def _chosen(name: str, parsed: Options) -> Chosen:
     try:
         unless_from = None if text is None else UnlessFrom.from_json(text)
     except ValueError as error:
-        form = UnlessFrom("idOfEast", ("idOfWest",)).to_json()
+        form = UnlessFrom("idOfEast", "idOfWest").to_json()
         raise OptionError(
             f"cluster {name!r} of 'clusters': option 'unlessOrigin': expected JSON such as {form}: {error}"
         ) from None

@@ -191,7 +191,7 @@ def _show(plan: Plan, routes: list[Route]) -> None:
             flow.target,
             ", ".join(flow.topics) + (f" but {', '.join(flow.exclude)}" if flow.exclude else ""),
             flow.template,
-            "by header" if plan.unless_from(flow) else "by name" if plan.stop(flow).clusters else "-",
+            "by header" if plan.needs_header(flow) else "by name",
         )
         for route in routes
         for flow in route.flows

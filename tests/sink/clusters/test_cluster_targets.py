@@ -165,7 +165,7 @@ def test_options_of_clusters_are_refused_without_them(name):
         "partitioning": "key",
         "onSlowCluster": "fail",
         "producersPerCluster": "2",
-        "unlessOrigin": '{"here": "a", "clusters": ["b"]}',
+        "unlessOrigin": '{"here": "a", "target": "b", "flows": []}',
     }.get(name, "5000")
     with pytest.raises(OptionError, match=f"{name!r} needs 'clusters'"):
         options.parse({"kafka.bootstrap.servers": "b:1", "topic": "t", name: value}, "sink")
