@@ -1,29 +1,15 @@
-"""The one broker that `pykafka broker start` leaves running. A state file in the cache folder finds it again.
-
-    <cache>/broker.lock    held while the broker is started or stopped: of two starts, the second finds a broker
-    <cache>/broker.json    the state below; written when the broker is ready, renamed into place
-
-A pid in the file may belong to another process by now (after a reboot). It is ours only if its command line names the
-broker's folder. We send signals to no other process.
-"""
+"""The one broker that `pykafka broker start` leaves running: `broker.json` and `broker.lock` in the cache folder."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 import shutil
-import signal
-import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from kafkasource.errors import KafkaSourceError
 from kafkasource.testing.broker.cluster import Broker
-from kafkasource.testing.broker.jvm.jars import cache_dir, locked
-from kafkasource.testing.broker.node import TERMINATE_TIMEOUT_S
+from kafkasource.testing.broker.left_running import StateFile, end, is_ours
 from kafkasource.testing.broker.releases import DEFAULT_VERSION
 from kafkasource.testing.broker.security.settings import Security
 
@@ -42,6 +28,9 @@ class Detached:
     zookeeper_pid: int | None = None  # before KRaft; ended when the nodes are
     client_properties: str | None = None  # with security: a file that says how clients connect
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pids", tuple(map(int, self.pids)))  # JSON has a list
+
     @property
     def running(self) -> bool:
         """Whether every node runs, and their ZooKeeper."""
@@ -50,6 +39,9 @@ class Detached:
     @property
     def zookeeper_pids(self) -> tuple[int, ...]:
         return () if self.zookeeper_pid is None else (self.zookeeper_pid,)
+
+
+_STATE = StateFile("broker", Detached)
 
 
 def start(
@@ -61,10 +53,10 @@ def start(
     security: Security | None = None,
     starting: Callable[[], None] = lambda: None,
 ) -> tuple[Detached, bool]:
-    """The running broker, and whether it ran already. Waits until ready. `starting` is called before it starts one.
+    """The running broker, and whether it ran already. Waits until it is ready. Calls `starting` before it starts one.
 
-    None: any will do; a new one then has one node of DEFAULT_VERSION. Raises KafkaSourceError where the one that runs
-    is not as asked for.
+    An argument of None accepts every running broker; a new broker has one node of DEFAULT_VERSION. Raises
+    KafkaSourceError if the running broker differs from the arguments.
     """
     usual = range(USUAL_PORT, USUAL_PORT + (nodes or 1))
     broker = Broker(
@@ -75,7 +67,7 @@ def start(
             f"KAFKA_BOOTSTRAP_SERVERS={broker.bootstrap_servers} names an existing cluster: "
             "unset it to start a broker here"
         )
-    with locked(cache_dir() / "broker.lock"):
+    with _STATE.locked():
         before = status()
         if before is not None and before.running:
             _require_same(before, version, nodes, ports, data, security)
@@ -93,7 +85,7 @@ def start(
                 zookeeper_pid=broker.zookeeper_pid,
                 client_properties=str(broker.secured.client_properties_file) if security else None,
             )
-            _write(state)
+            _STATE.write(state)
             broker.let_go()
         return state, False
 
@@ -124,7 +116,7 @@ def _require_same(
 
 def stop() -> Detached | None:
     """End the broker (in order when its data is kept, else at once); None when there was none."""
-    with locked(cache_dir() / "broker.lock"):
+    with _STATE.locked():
         state = status()
         if state is not None:
             _end(state)
@@ -132,63 +124,13 @@ def stop() -> Detached | None:
 
 
 def status() -> Detached | None:
-    """The broker that was started and not stopped; `running` says whether it still runs.
-
-    None for an unreadable file.
-    """
-    try:
-        fields = json.loads(_state_file().read_text())
-        return Detached(**{**fields, "pids": tuple(map(int, fields["pids"]))})
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
-        return None
+    """The broker that was started and not stopped; `running` says whether it still runs."""
+    return _STATE.read()
 
 
 def _end(state: Detached) -> None:
     for pids in (state.pids, state.zookeeper_pids):
-        ours = [pid for pid in pids if is_ours(pid, state.folder)]
-        if state.keeps_data:
-            for pid in ours:
-                send_signal(os.kill, pid, signal.SIGTERM)
-            await_end(ours, state.folder, TERMINATE_TIMEOUT_S)
-        for pid in ours:
-            if is_ours(pid, state.folder):
-                send_signal(os.killpg, pid, signal.SIGKILL)  # the supervisor leads the group of its JVM
-        await_end(ours, state.folder, TERMINATE_TIMEOUT_S)
+        end(pids, state.folder, in_order=state.keeps_data)
     if not state.keeps_data:
         shutil.rmtree(state.folder, ignore_errors=True)
-    _state_file().unlink(missing_ok=True)
-
-
-def await_end(pids: Sequence[int], folder: str, timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
-    while any(is_ours(pid, folder) for pid in pids) and time.monotonic() < deadline:
-        time.sleep(0.05)  # they are no children of ours to wait for
-
-
-def send_signal(send: Callable[[int, int], None], pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        send(pid, number)
-
-
-def is_ours(pid: int, folder: str) -> bool:
-    """Whether a process runs under this pid that was started for this folder; a zombie has no command line any more."""
-    proc = Path("/proc", str(pid), "cmdline")
-    if Path("/proc/self").exists():
-        try:
-            command = proc.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            return False
-    else:  # macOS
-        asked = ["ps", "-o", "command=", "-p", str(pid)]
-        command = subprocess.run(asked, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
-    return any(f"{folder}/{name}" in command for name in ("node-", "zookeeper.properties", "registry"))
-
-
-def _state_file() -> Path:
-    return cache_dir() / "broker.json"
-
-
-def _write(state: Detached) -> None:
-    partial = _state_file().with_suffix(".json.new")
-    partial.write_text(json.dumps(asdict(state), indent=1) + "\n")
-    partial.replace(_state_file())
+    _STATE.remove()

@@ -1,23 +1,13 @@
-"""The one schema registry that `pykafka registry start` leaves running. A state file in the cache finds it again.
-
-<cache>/registry.lock    held while it is started or stopped: of two starts, the second finds a registry
-<cache>/registry.json    the state below; written when it is ready, renamed into place
-"""
+"""The one schema registry that `pykafka registry start` leaves running: `registry.json` in the cache folder."""
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import signal
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 from kafkasource.errors import KafkaSourceError
-from kafkasource.testing.broker.detached import await_end, is_ours, send_signal
-from kafkasource.testing.broker.jvm.jars import cache_dir, locked
-from kafkasource.testing.broker.node import TERMINATE_TIMEOUT_S
+from kafkasource.testing.broker.left_running import StateFile, end, is_ours
 from kafkasource.testing.broker.registry.app import VERSION
 from kafkasource.testing.broker.registry.registry import Registry
 
@@ -32,9 +22,15 @@ class DetachedRegistry:
     folder: str
     bootstrap_servers: str | None = None  # of the Kafka that keeps its schemas; None: they are in memory
 
+    def __post_init__(self) -> None:
+        int(self.pid)  # ValueError for a file that is not ours
+
     @property
     def running(self) -> bool:
         return is_ours(self.pid, self.folder)
+
+
+_STATE = StateFile("registry", DetachedRegistry)
 
 
 def start(
@@ -49,7 +45,7 @@ def start(
         raise KafkaSourceError(
             f"SCHEMA_REGISTRY_URL={registry.url} names an existing registry: unset it to start a registry here"
         )
-    with locked(cache_dir() / "registry.lock"):
+    with _STATE.locked():
         before = status()
         if before is not None and before.running:
             return before, True
@@ -58,14 +54,14 @@ def start(
         starting()
         with registry:
             state = DetachedRegistry(registry.url, VERSION, registry.pid, str(registry.folder), bootstrap_servers)
-            _write(state)
+            _STATE.write(state)
             registry.let_go()
         return state, False
 
 
 def stop() -> DetachedRegistry | None:
     """End the registry; None when there was none."""
-    with locked(cache_dir() / "registry.lock"):
+    with _STATE.locked():
         state = status()
         if state is not None:
             _end(state)
@@ -73,30 +69,11 @@ def stop() -> DetachedRegistry | None:
 
 
 def status() -> DetachedRegistry | None:
-    """The registry that was started and not stopped; `running` says whether it still runs.
-
-    None for an unreadable file.
-    """
-    try:
-        fields = json.loads(_state_file().read_text())
-        return DetachedRegistry(**{**fields, "pid": int(fields["pid"])})
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
-        return None
+    """The registry that was started and not stopped; `running` says whether it still runs."""
+    return _STATE.read()
 
 
 def _end(state: DetachedRegistry) -> None:
-    if state.running:
-        send_signal(os.killpg, state.pid, signal.SIGKILL)  # the supervisor leads the group of its JVM
-        await_end([state.pid], state.folder, TERMINATE_TIMEOUT_S)
+    end([state.pid], state.folder)
     shutil.rmtree(state.folder, ignore_errors=True)
-    _state_file().unlink(missing_ok=True)
-
-
-def _state_file() -> Path:
-    return cache_dir() / "registry.json"
-
-
-def _write(state: DetachedRegistry) -> None:
-    partial = _state_file().with_suffix(".json.new")
-    partial.write_text(json.dumps(asdict(state), indent=1) + "\n")
-    partial.replace(_state_file())
+    _STATE.remove()
