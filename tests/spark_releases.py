@@ -49,7 +49,7 @@ ROWS = {
         "spark/test_limits_on_each_release.py",
     ),
     "limited_available_now": Row(
-        "limits under `availableNow` and `once`", ONE_BATCH, "no: as on 4.0", "yes", "spark/test_stream_limits.py"
+        "limits under `availableNow` and `once`", ONE_BATCH, "no: as on 4.0", "yes", "peers/test_parity.py"
     ),
     "refused_limit": Row(
         "a limit without the option `trigger`",

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.metrics.lag import lag as query_lag
+from kafkasource.spark.launcher import launch
 from kafkasource.testing.broker import Broker
 
 if TYPE_CHECKING:
@@ -153,46 +154,25 @@ def _spark(folder: str) -> SparkSession:
     # Workers must run this interpreter. Spark would take python3 from PATH, but a virtual environment may be inactive.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder
-    with warnings.catch_warnings(), _quiet_start():
+    settings = SparkConf().setMaster("local[2]").setAppName("kafkasource demo")
+    settings.set("spark.ui.enabled", "false")
+    settings.set("spark.sql.shuffle.partitions", "2")
+    settings.set("spark.python.unix.domain.socket.enabled", "true")
+    settings.set("spark.sql.warehouse.dir", f"{folder}/warehouse")
+    settings.set("spark.local.dir", f"{folder}/spark")
+    settings.set("spark.log.level", "ERROR")
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        spark: SparkSession = (
-            builder.master("local[2]")
-            .appName("kafkasource demo")
-            .config("spark.ui.enabled", "false")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.python.unix.domain.socket.enabled", "true")
-            .config("spark.sql.warehouse.dir", f"{folder}/warehouse")
-            .config("spark.local.dir", f"{folder}/spark")
-            .config("spark.log.level", "ERROR")
-            .getOrCreate()
-        )
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
+        SparkContext(conf=settings, gateway=launch(settings))
+        return SparkSession.builder.getOrCreate()
 
 
 def _stop(spark: SparkSession) -> None:
     with contextlib.suppress(Exception):  # Ctrl-C may have interrupted a call to the JVM
         spark.stop()
-
-
-@contextlib.contextmanager
-def _quiet_start() -> Iterator[None]:
-    """Hide what Spark's launcher writes to stderr before a log level applies, half a screen. Show it if it fails."""
-    with tempfile.TemporaryFile() as kept:
-        saved = os.dup(2)
-        os.dup2(kept.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            kept.seek(0)
-            os.write(saved, kept.read())
-            raise
-        finally:
-            os.dup2(saved, 2)
-            os.close(saved)
 
 
 def _events(spark: SparkSession) -> DataFrame:

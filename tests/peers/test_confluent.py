@@ -9,9 +9,7 @@ from confluent_reader import messages_of
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.peers]
 
 RECORDS = 100_000
-# The others are in make extended: tests/sink/test_write_to_broker.py and tests/kafka/fetch/test_read_as_confluent.py
-# have all of them in make test, without Spark, which does not see codecs.
-CODECS = ["zstd", *(pytest.param(name, marks=pytest.mark.extended) for name in ("none", "gzip", "snappy", "lz4"))]
+CODEC = "zstd"  # tests/sink/test_write_to_broker.py and tests/kafka/fetch/test_read_as_confluent.py have all of them
 
 
 def key_of(i):
@@ -39,8 +37,7 @@ def consume_all(bootstrap_servers, topic, partitions):
     return sorted(repr((message.key(), message.value(), message.headers())) for message in found)
 
 
-@pytest.mark.parametrize("codec", CODECS)
-def test_what_our_sink_wrote_another_client_reads(pykafka, kafka_topic, codec):
+def test_what_our_sink_wrote_another_client_reads(pykafka, kafka_topic):
     topic = kafka_topic(partitions=3)
     frame = pykafka.spark.range(RECORDS).selectExpr(
         "CASE WHEN id % 10 = 0 THEN NULL WHEN id % 10 = 1 THEN '' ELSE concat('key-', id % 1000) END AS key",
@@ -50,17 +47,16 @@ def test_what_our_sink_wrote_another_client_reads(pykafka, kafka_topic, codec):
         " named_struct('key', 'dup', 'value', CAST(NULL AS BINARY)),"
         " named_struct('key', 'dup', 'value', CAST('' AS BINARY))) END AS headers",
     )
-    pykafka.write(frame, topic, **{"kafka.compression.type": codec})
+    pykafka.write(frame, topic, **{"kafka.compression.type": CODEC})
     assert consume_all(pykafka.bootstrap_servers, topic, 3) == expected()
 
 
-@pytest.mark.parametrize("codec", CODECS)
-def test_what_another_client_wrote_our_source_reads(pykafka, kafka_topic, codec):
+def test_what_another_client_wrote_our_source_reads(pykafka, kafka_topic):
     topic = kafka_topic(partitions=3)
     producer = Producer(
         {
             "bootstrap.servers": pykafka.bootstrap_servers,
-            "compression.type": codec,
+            "compression.type": CODEC,
             "linger.ms": 20,
             "queue.buffering.max.messages": RECORDS,
         }

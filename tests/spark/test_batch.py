@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import pyarrow as pa
@@ -50,35 +49,6 @@ def test_what_is_written_is_read_back(pykafka, kafka_topic):
         assert offsets == list(range(len(offsets)))
 
 
-def test_null_is_not_empty_and_headers_keep_order_duplicates_and_nulls(pykafka, kafka_topic):
-    topic = kafka_topic(partitions=1)
-    schema = "key binary, value binary, headers array<struct<key:string,value:binary>>"
-    headers = [("h", b"1"), ("a", None), ("h", b"")]
-    frame = pykafka.spark.createDataFrame(
-        [(None, b"no key", None), (b"", b"empty key", headers), (b"k", None, []), (b"k", b"", None)], schema
-    ).coalesce(1)
-    pykafka.write(frame, topic)
-    rows = pykafka.read(topic, includeHeaders="true").orderBy("offset").collect()
-    assert [(r.key, r.value) for r in rows] == [(None, b"no key"), (b"", b"empty key"), (b"k", None), (b"k", b"")]
-    assert [tuple(h) for h in rows[1].headers] == headers
-    # The JVM connector gives null, not an empty list, for a record without headers.
-    assert [rows[0].headers, rows[2].headers, rows[3].headers] == [None, None, None]
-
-
-def test_topic_partition_and_timestamp_columns_are_obeyed(pykafka, kafka_topic):
-    first, second = kafka_topic(partitions=3), kafka_topic(partitions=3)
-    frame = pykafka.spark.createDataFrame(
-        [(first, 2, "a"), (second, 0, "b")], "topic string, partition int, value string"
-    )
-    pykafka.write(frame.selectExpr("*", "TIMESTAMP'2020-02-02 02:02:02.123' AS timestamp"))
-    rows = pykafka.reading(None, subscribe=f"{first},{second}").load()
-    got = {
-        (r.topic, r.partition, bytes(r.value), r.millis)
-        for r in rows.selectExpr("*", "unix_millis(timestamp) AS millis").collect()
-    }
-    assert got == {(first, 2, b"a", 1580608922123), (second, 0, b"b", 1580608922123)}
-
-
 def test_rows_read_without_a_timestamp_are_written_without_one(pykafka, kafka_topic):
     """A topic from before Kafka 0.10, copied. Other times before 1970 are refused, as by Java's producer."""
     origin, copy = kafka_topic(partitions=1), kafka_topic(partitions=1)
@@ -95,15 +65,6 @@ def test_rows_read_without_a_timestamp_are_written_without_one(pykafka, kafka_to
         assert sorted((bytes(r.value), r.ms) for r in rows) == sorted(zip([b"a", b"b", b"c"], millis, strict=True))
     with pytest.raises(PySparkException, match="must not be before 1970-01-01 00:00:00 UTC"):
         pykafka.write(pykafka.spark.sql("SELECT 'x' AS value, timestamp_millis(-2) AS timestamp"), copy)
-
-
-def test_offsets_bound_a_batch_start_inclusive_end_exclusive(pykafka, kafka_topic):
-    topic = kafka_topic(partitions=1)
-    pykafka.write(pykafka.spark.range(10).coalesce(1).selectExpr("CAST(id AS STRING) AS value"), topic)
-    some = {"startingOffsets": json.dumps({topic: {"0": 3}}), "endingOffsets": json.dumps({topic: {"0": 7}})}
-    assert pykafka.values(topic, **some) == ["3", "4", "5", "6"]
-    symbolic = {"startingOffsets": json.dumps({topic: {"0": -2}}), "endingOffsets": json.dumps({topic: {"0": -1}})}
-    assert len(pykafka.values(topic, **symbolic)) == 10
 
 
 @pytest.fixture
@@ -128,17 +89,6 @@ def test_each_action_on_a_dataframe_reads_what_is_there_at_its_time(pykafka, kaf
     assert sorted(row.number for row in frame.collect()) == list(range(7, 20))
 
 
-def test_timestamps_bound_a_batch_start_inclusive_end_exclusive(pykafka, kafka_topic):
-    topic = kafka_topic(partitions=1, config={"retention.ms": "-1"})
-    stamped = pykafka.spark.range(10).coalesce(1)
-    pykafka.write(stamped.selectExpr("CAST(id AS STRING) AS value", "timestamp_millis(1000 * id) AS timestamp"), topic)
-    assert pykafka.values(topic, startingTimestamp="2001", endingTimestamp="7000") == ["3", "4", "5", "6"]
-    some = {"startingOffsetsByTimestamp": json.dumps({topic: {"0": 8000}}), "endingOffsets": "latest"}
-    assert pykafka.values(topic, **some) == ["8", "9"]
-    with pytest.raises(PySparkException, match="No offset matched from request of topic-partition"):
-        pykafka.values(topic, startingTimestamp="9001")
-
-
 def test_a_batch_starts_where_a_group_stands(pykafka, kafka_topic, cluster):
     topic = kafka_topic(partitions=1)
     pykafka.write(pykafka.spark.range(10).coalesce(1).selectExpr("CAST(id AS STRING) AS value"), topic)
@@ -147,21 +97,6 @@ def test_a_batch_starts_where_a_group_stands(pykafka, kafka_topic, cluster):
         pykafka.values(topic, **committed)
     cluster.groups.commit(topic, {TopicPartition(topic, 0): 8})
     assert pykafka.values(topic, **committed) == ["8", "9"]
-
-
-def test_assign_and_pattern_choose_partitions_and_topics(pykafka, kafka_topic):
-    topic = kafka_topic(partitions=2)
-    pykafka.write(pykafka.spark.createDataFrame([(0, "p0"), (1, "p1")], "partition int, value string"), topic)
-    assigned = pykafka.reading(None, assign=json.dumps({topic: [1]})).load().collect()
-    assert [bytes(r.value) for r in assigned] == [b"p1"]
-    by_pattern = pykafka.reading(None, subscribePattern=f"^{topic[:-1]}.$").load().collect()
-    assert sorted(bytes(r.value) for r in by_pattern) == [b"p0", b"p1"]
-
-
-def test_one_input_partition_per_topic_partition(pykafka, kafka_topic):
-    topic = kafka_topic(partitions=4)
-    pykafka.write(pykafka.spark.range(100).selectExpr("CAST(id AS STRING) AS key", "'v' AS value"), topic)
-    assert pykafka.read(topic).rdd.getNumPartitions() == 4
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from python_workers import kill_idle_workers
-
-from kafkasource.kafka.cluster.cluster import Cluster
-from kafkasource.kafka.config import ClientConfig
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -50,45 +45,6 @@ def test_a_restart_goes_on_from_its_checkpoint(pykafka, kafka_topic, tmp_path):
     assert values_in(pykafka, tmp_path) == list(range(120))
 
 
-def test_the_offset_in_the_checkpoint_is_the_jvm_connectors_json(pykafka, kafka_topic, tmp_path):
-    topic = kafka_topic(partitions=1)
-    pykafka.write(numbers(pykafka, 0, 7), topic)
-    run_to_end(to_parquet(pykafka.reading(topic, stream=True, startingOffsets="earliest").load(), tmp_path))
-    logged = (tmp_path / "checkpoint" / "offsets" / "0").read_text().splitlines()[-1]
-    assert json.loads(logged)[topic] == {"0": 7}
-
-
-@pytest.mark.needs_spark("limited_available_now")
-def test_max_offsets_per_trigger_bounds_each_micro_batch(pykafka, kafka_topic, tmp_path):
-    topic = kafka_topic(partitions=1)
-    pykafka.write(numbers(pykafka, 0, 25), topic)
-    stream = pykafka.reading(topic, stream=True, startingOffsets="earliest", maxOffsetsPerTrigger="10").load()
-    batches = run_to_end(to_parquet(stream, tmp_path))
-    assert [progress["numInputRows"] for progress in batches] == [10, 10, 5]
-    assert values_in(pykafka, tmp_path) == list(range(25))
-
-
-@pytest.mark.needs_spark("limited_available_now")
-def test_available_now_leaves_what_came_later_to_the_next_run(pykafka, kafka_topic, tmp_path):
-    topic = kafka_topic(partitions=1)
-    pykafka.write(numbers(pykafka, 0, 10), topic)
-    seen = []
-
-    def write_more(frame, batch_id):
-        seen.append(frame.count())
-        if batch_id == 0:
-            pykafka.write(numbers(pykafka, 10, 20), topic)
-
-    stream = pykafka.reading(topic, stream=True, startingOffsets="earliest", maxOffsetsPerTrigger="5").load()
-    run_to_end(
-        stream.writeStream.foreachBatch(write_more)
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert seen == [5, 5]
-
-
 @pytest.mark.parametrize("mode", ["append", "complete"])
 def test_append_and_complete_write(pykafka, kafka_topic, tmp_path, mode):
     source, target = kafka_topic(partitions=2), kafka_topic(partitions=2)
@@ -111,19 +67,6 @@ def test_append_and_complete_write(pykafka, kafka_topic, tmp_path, mode):
     run_to_end(query)
     expected = sorted(str(i % 3) for i in range(30)) if mode == "append" else ["0:10", "1:10", "2:10"]
     assert pykafka.values(target) == expected
-
-
-def test_a_new_partition_is_read_from_its_start(pykafka, kafka_broker, kafka_topic, tmp_path):
-    topic = kafka_topic(partitions=1)
-    stream = pykafka.reading(topic, stream=True, startingOffsets="earliest").load()
-    pykafka.write(numbers(pykafka, 0, 5), topic)
-    run_to_end(to_parquet(stream, tmp_path))
-    cluster = Cluster(ClientConfig.of(kafka_broker.bootstrap_servers))
-    cluster.topics.add_partitions({topic: 2})
-    cluster.close()
-    pykafka.write(numbers(pykafka, 5, 9).selectExpr("value", "1 AS partition"), topic)
-    run_to_end(to_parquet(stream, tmp_path))
-    assert values_in(pykafka, tmp_path) == list(range(9))
 
 
 @pytest.mark.needs_spark("limited_available_now")

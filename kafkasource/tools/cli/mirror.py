@@ -24,7 +24,7 @@ from kafkasource import options
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.kafka.security.quoting import without_password
 from kafkasource.options.spelling import many
-from kafkasource.tools.cli import spark_launcher
+from kafkasource.spark.launcher import launch
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -101,8 +101,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 class _End:
-    """Ctrl-C and SIGTERM are how a mirror is ended: the first one sets `event`, as an exception in the midst of a call
-    to Spark would leave it broken. The second one ends the process there and then."""
+    """Ends a mirror on Ctrl-C or SIGTERM. The first signal sets `event`, because an exception during a call to Spark
+    would break the session. The second signal ends the process at once."""
 
     def __init__(self) -> None:
         self.event = threading.Event()
@@ -110,8 +110,8 @@ class _End:
         self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
 
     def watch(self) -> None:
-        """Also where a script's shell ignores SIGINT for us. Again, too: Spark sets a handler of its own when it
-        starts."""
+        """Set the handlers, also if a script's shell ignores SIGINT. Call it again after Spark's start, because Spark
+        sets its own handler."""
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 before = signal.signal(number, self._set)
@@ -131,7 +131,7 @@ class _End:
 
 
 def _say(what: str) -> None:
-    """From a signal handler, which may have come in the midst of a `print`."""
+    """Write from a signal handler, which may interrupt a `print`."""
     os.write(2, f"pykafka: {what}\n".encode())
 
 
@@ -178,7 +178,7 @@ def _spark() -> SparkSession:
         settings.set("spark.ui.showConsoleProgress", "false")  # Spark's bar would be drawn over our lines
         # Signals to our process group (`timeout`, a shell's kill -%1) are ours alone: the JVM and its workers would end
         # in mid of a micro-batch.
-        SparkContext(conf=settings, gateway=spark_launcher.launch(settings))
+        SparkContext(conf=settings, gateway=launch(settings))
     return SparkSession.builder.getOrCreate()
 
 
@@ -211,7 +211,7 @@ def _show(plan: Plan, routes: list[Route]) -> None:
 
 
 def _as_json(route: Route) -> dict[str, object]:
-    """As it is given to Spark, but for secrets."""
+    """The options that Spark gets, without secrets."""
     clusters = json.loads(route.write["clusters"])
     return {
         "query": route.name,

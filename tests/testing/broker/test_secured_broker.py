@@ -1,16 +1,13 @@
 """A secured `Broker` lets the right credentials in and refuses others, as confluent-kafka and Kafka's client see it."""
 
-import socket
-import ssl
-import struct
 import time
 from pathlib import Path
 
 import pytest
 from java_programs import ask_java
-from secured_brokers import LISTENERS, SESSION_MS, USERS, WITH_PASSWORD
+from secured_brokers import LISTENERS, USERS, WITH_PASSWORD
 
-from kafkasource.testing.broker import Acl, Broker, Listener, Security
+from kafkasource.testing.broker import Acl, Broker
 from kafkasource.testing.broker.properties import render
 from kafkasource.testing.broker.security.certificates import Authority
 from kafkasource.testing.broker.security.tokens import TokenSigner
@@ -19,7 +16,6 @@ pytestmark = pytest.mark.broker
 
 LOGIN = Path(__file__).parent / "KafkaLogin.java"
 WAYS = [(each.name, mechanism) for each in LISTENERS for mechanism in each.mechanisms or (None,)]
-each_way = pytest.mark.parametrize(("listener", "mechanism"), WAYS, ids=lambda value: str(value))
 
 
 def brokers_seen(settings, within_s=60):
@@ -69,12 +65,6 @@ def write_value(settings, topic, value):
     return outcomes[0]
 
 
-@each_way
-def test_each_listener_lets_each_user_in(each_secured_broker, listener, mechanism):
-    for user in USERS:
-        assert brokers_seen(each_secured_broker.secured.confluent_properties(listener, mechanism, user)) == 1
-
-
 def test_kafkas_own_client_is_let_in_by_the_java_properties(each_secured_broker, tmp_path):
     commands = []
     for number, (listener, mechanism) in enumerate(WAYS):
@@ -93,32 +83,6 @@ def test_a_wrong_password_and_an_unknown_user_are_refused(each_secured_broker, l
         right = each_secured_broker.secured.confluent_properties(listener, mechanism, "alice")
         assert brokers_seen({**right, "sasl.password": "alice-secres"}) == "_AUTHENTICATION"
         assert brokers_seen({**right, "sasl.username": "mallory"}) == "_AUTHENTICATION"
-
-
-@pytest.mark.extended
-def test_kafkas_own_client_is_refused_with_wrong_credentials(each_secured_broker, tmp_path):
-    def path(name, properties, **changes):
-        (tmp_path / name).write_text(render(properties | {k.replace("_", "."): v for k, v in changes.items()}))
-        return "nodes", tmp_path / name
-
-    of = each_secured_broker.client_properties
-    plain = of("SASL_SSL", "PLAIN", "alice")
-    without_ca = {name: value for name, value in of("SSL").items() if "truststore" not in name}
-    without_certificate = {name: value for name, value in of("MTLS").items() if "keystore" not in name}
-    commands = [
-        path("password", plain, sasl_jaas_config=plain["sasl.jaas.config"].replace("alice-secret", "wrong")),
-        path("mechanism", plain, bootstrap_servers=of("JWKS")["bootstrap.servers"]),
-        path("unsigned", of("SASL_SSL", "OAUTHBEARER"), bootstrap_servers=of("JWKS")["bootstrap.servers"]),
-        path("ca", without_ca),
-        path("certificate", without_certificate),
-    ]
-    assert ask_java(LOGIN, commands, each_secured_broker.version) == [
-        "error SaslAuthenticationException",
-        "error UnsupportedSaslMechanismException",
-        "error SaslAuthenticationException",
-        "error SunCertPathBuilderException",
-        "error SSLHandshakeException",
-    ]
 
 
 def test_only_tokens_of_the_clusters_own_signer_are_taken(each_secured_broker):
@@ -179,39 +143,6 @@ def test_a_delegation_token_logs_in_by_scram(each_secured_broker, tmp_path):
     assert ask_java(LOGIN, [("nodes", tmp_path / "token")], each_secured_broker.version) == ["1"]
 
 
-def test_a_session_lasts_as_long_as_its_listener_says(each_secured_broker):
-    secured = each_secured_broker.secured
-    assert session_ms(secured, "REAUTH") == SESSION_MS
-    assert session_ms(secured, "SASL_SSL") == 0
-
-
-def session_ms(secured, listener):
-    """`session_lifetime_ms` of a PLAIN login, asked with bytes of our own: SaslHandshake v1, SaslAuthenticate v1."""
-    host, _, port = secured.bootstrap_servers(listener).partition(":")
-    context = ssl.create_default_context(cafile=secured.ca)
-    with (
-        socket.create_connection((host, int(port)), 60) as plain,
-        context.wrap_socket(plain, server_hostname=host) as connection,
-    ):
-        ask(connection, 17, struct.pack(">h", 5) + b"PLAIN")
-        token = b"\0alice\0alice-secret"
-        answer = ask(connection, 36, struct.pack(">i", len(token)) + token)
-        correlation_id, error, _no_text, _no_bytes, lifetime_ms = struct.unpack(">ihhiq", answer)
-        assert (correlation_id, error) == (1, 0)
-        return lifetime_ms
-
-
-def ask(connection, api_key, body):
-    """The response to a request of version 1, without its size."""
-    request = struct.pack(">hhih", api_key, 1, 1, -1) + body
-    connection.sendall(struct.pack(">i", len(request)) + request)
-    with connection.makefile("rb") as answers:
-        return answers.read(*struct.unpack(">i", answers.read(4)))
-
-
-# Brokers of their own
-
-
 @pytest.mark.extended
 def test_three_nodes_start_again_with_their_users():
     with Broker(nodes=3, security="SASL_SSL", mechanisms=["SCRAM-SHA-256"], users={"alice": "alice-secret"}) as broker:
@@ -220,18 +151,3 @@ def test_three_nodes_start_again_with_their_users():
         broker.kill(2)
         broker.restart(2)
         assert brokers_seen({**settings, "bootstrap.servers": broker.bootstrap_servers.split(",")[1]}) == 3
-
-
-@pytest.mark.extended
-def test_listeners_with_bad_certificates_are_refused_by_clients():
-    strangers, now = Authority(), Authority()
-    listeners = (
-        Listener("SSL"),
-        Listener("SSL", name="EXPIRED", certificate=now.expired()),
-        Listener("SSL", name="WRONG_NAME", certificate=now.issue("kafka", ["kafka.example"])),
-        Listener("SSL", name="STRANGER", certificate=strangers.issue("kafka")),
-    )
-    with Broker(security=Security(listeners)) as broker:
-        assert brokers_seen(broker.secured.confluent_properties()) == 1
-        for listener in listeners[1:]:
-            assert brokers_seen(broker.secured.confluent_properties(listener.name)) == "_SSL"

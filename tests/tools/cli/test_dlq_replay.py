@@ -13,8 +13,6 @@ from confluent_producer import ordered_producer
 from confluent_reader import messages_of
 
 from kafkasource.exactly_once.crash_points import ENVIRONMENT
-from kafkasource.kafka.cluster.cluster import Cluster
-from kafkasource.kafka.config import ClientConfig
 from kafkasource.tools.cli import main
 
 pytestmark = pytest.mark.broker
@@ -43,7 +41,7 @@ class Letters:
             made.result(30)
         self.written = 0
 
-    def write(self, reason, count=1, partition=0, transactional=False, digits=1):
+    def write(self, reason, count=1, partition=0, transactional=False):
         """Each in a transaction of its own where `transactional`: its marker lies behind it."""
         more = {"transactional.id": f"{self.topic}-writer"} if transactional else {}
         producer = ordered_producer(self.servers, **more)
@@ -53,9 +51,7 @@ class Letters:
             number, self.written = self.written, self.written + 1
             if transactional:
                 producer.begin_transaction()
-            producer.produce(
-                self.topic, b"v%0*d" % (digits, number), b"k", partition, headers=self._headers(number, reason)
-            )
+            producer.produce(self.topic, b"v%d" % number, b"k", partition, headers=self._headers(number, reason))
             if transactional:
                 producer.commit_transaction(30)
         assert producer.flush(30) == 0
@@ -119,46 +115,6 @@ def test_records_go_back_as_they_were_to_the_partition_they_came_from_and_each_o
     assert letters.run()["sent"] == {letters.origin: 1}
     assert letters.run()["sent"] == {}  # the second run had no row of partition 1
     assert letters.came_back() == letters.expected(range(8))
-
-
-def test_reasons_that_take_turns_go_back_one_after_the_other_and_each_once(letters):
-    for _ in range(3):
-        letters.write(CUT, 2, transactional=True)
-        letters.write(WIDE, transactional=True)
-    assert letters.run("--reason", "BYTES END") == {
-        "sent": {letters.origin: 6},
-        "left": 3,
-        "rows": 0,
-        "passed_over": {},
-        "dry_run": False,
-    }
-    assert letters.came_back() == letters.expected([0, 1, 3, 4, 6, 7])
-    assert letters.run("--reason", "bytes end") == {
-        "sent": {},
-        "left": 3,
-        "rows": 0,
-        "passed_over": {},
-        "dry_run": False,
-    }
-    letters.write(CUT)
-    assert letters.run("--reason", "bytes end")["sent"] == {letters.origin: 1}
-    assert letters.run() == {"sent": {letters.origin: 3}, "left": 0, "rows": 0, "passed_over": {}, "dry_run": False}
-    assert letters.came_back() == letters.expected(range(10))
-
-
-def test_records_that_their_topic_refuses_are_dead_letters_again_and_go_back_once_it_takes_them(letters):
-    letters.write(CUT, 2, digits=3000)
-    letters.write(WIDE, 1, partition=1)
-    with Cluster(ClientConfig.of(letters.servers)) as cluster:
-        cluster.topics.change_settings(letters.origin, {"max.message.bytes": "2000"})
-        refused = letters.command()
-        assert refused.returncode == 1
-        said = json.loads(refused.stdout)
-        assert (said["sent"], sum(said["passed_over"].values())) == ({letters.origin: 1}, 2)
-        cluster.topics.change_settings(letters.origin, {"max.message.bytes": None})
-    assert letters.came_back() == letters.expected([2])
-    assert letters.run("--reason", "MESSAGE_TOO_LARGE")["sent"] == {letters.origin: 2}
-    assert [int(value[1:]) for _, value, _ in letters.came_back()] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("point", ["deciding", "ended"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafkasource.tools.cli.spark_launcher import worth_showing
+from kafkasource.spark.launcher import worth_showing
 
 HEAD = [b"PySpark daemon failed to flush the output to the worker process:\n", b"Traceback (most recent call last):\n"]
 FLUSH = [b'  File "/x/pyspark/daemon.py", line 95, in worker\n', b"    outfile.flush()\n"]
