@@ -33,7 +33,7 @@ _has_registered = False
 
 
 def __getattr__(name: str) -> object:
-    """What users name, of modules that are not imported before they do."""
+    """Import a public class when a user first names it."""
     if name == "SinkCommit":
         from kafkasource.sink.commit_report import SinkCommit
 
@@ -68,7 +68,7 @@ def register(spark: SparkSession) -> None:
     warn_of_explain_mode(spark.conf.get("spark.sql.ui.explainMode", None))
     source, is_first, _has_registered = of_session(spark), not _has_registered, True
     if is_first and source is KafkaDataSource and workers.finds_by_name(spark, source.name()):
-        return  # Spark would warn that it replaces what it has found. A later call is for a registration of its own.
+        return  # Spark would warn that it replaces the format. A second call registers again: the caller wants it.
     try:
         spark.dataSource.register(source)
     except Exception as error:

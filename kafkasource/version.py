@@ -1,3 +1,3 @@
-"""The version of the package: the one place that says it. A literal, which setuptools reads without importing."""
+"""The version of the package, and nowhere else. A literal, because setuptools reads it without importing."""
 
 __version__ = "0.1.0"

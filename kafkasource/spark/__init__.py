@@ -1,9 +1,12 @@
-"""PySpark itself: what its releases differ in, and the Python processes that it starts.
+"""PySpark itself: its releases, and the Python processes that it starts.
 
-releases    pyspark's data source classes, with stand-ins for what an older release lacks
-workers     the interpreter of Spark's Python processes, and what they find
+The modules:
+
+releases    pyspark's data source classes, with stand-ins for an older release
+launcher    starts Spark's JVM for a command of ours
+workers     the interpreter of Spark's Python processes, and its packages
 tracebacks  errors that reach Spark's user as their text alone
-logs        what the loggers of these processes show, and where
+logs        the levels and the format of our log lines in these processes
 
-It imports `errors` and `kafka.process`. A newcomer starts with `releases`.
+It imports `errors`, `escaping` and `kafka.process`. A newcomer starts with `releases`.
 """

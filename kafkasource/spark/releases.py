@@ -1,7 +1,7 @@
-"""What the releases of Spark have in common: pyspark's data source classes, with stand-ins for what a release lacks.
+"""Pyspark's data source classes for every release, with stand-ins for classes that a release lacks.
 
-The only module that knows releases: the others import these classes from here, and ask the two constants. A constant
-says what this pyspark can do, not which release it is: vendors bring features of later releases to older ones.
+No other module knows releases: the others import these classes from here, and ask the two constants. A constant says
+whether this pyspark has a feature, not which release it is: vendors bring features of later releases to older ones.
 
     Spark                          4.0     4.1     from 4.2
     TELLS_START_AND_LIMIT          no      no      yes       latestOffset(start, limit); tells of Trigger.AvailableNow

@@ -24,8 +24,10 @@ log = logging.getLogger("kafkasource.source")
 
 
 def without_tracebacks(*methods: str) -> Callable[[type[T]], type[T]]:
-    """Make a class whose errors of these methods have no traceback. For methods that Spark calls, in processes of its
-    own which end with an error: to plan, to commit, and in tasks. One of them may be a generator."""
+    """Decorate a class so that errors of these methods reach the user without a traceback.
+
+    Use it for methods that Spark calls in its own processes, which end with an error: planning, commits, tasks. A
+    method may be a generator."""
 
     def decorate(cls: type[T]) -> type[T]:
         for name in methods:
@@ -66,7 +68,7 @@ def _as_it_is(getstate: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _also_of_pickle(kind: type[KafkaSourceError]) -> type[KafkaSourceError]:
-    """Of the same name, by which Spark shows it."""
+    """Make a class with the same name, because Spark shows the name."""
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
     return type(kind.__name__, (kind, PickleError), names)
 
@@ -84,7 +86,7 @@ def _generator_without_traceback(method: Callable[..., Iterator[Any]]) -> Callab
 
 
 def _hide_traceback_of(error: KafkaSourceError) -> None:
-    # What a user's function raised is the user's to fix: where it was raised matters.
+    # The user must fix an error that the user's function raised, so its traceback matters.
     explained = error.says_all and isinstance(error.__cause__, KafkaSourceError | None)
     if is_of_spark() and explained:
         log.debug("%s", error, exc_info=True)

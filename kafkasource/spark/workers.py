@@ -1,6 +1,6 @@
-"""The Python processes that Spark starts for a session: which interpreter they run, and what they find.
+"""The Python processes that Spark starts for a session: their interpreter, and the packages that they can import.
 
-`kafkasource.register` and `kafkasource.serve_metrics` call this on the driver.
+`kafkasource.register` and `kafkasource.serve_metrics` call `prepare` on the driver.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def prepare(spark: SparkSession) -> None:
-    """Does nothing over Spark Connect, whose server starts them. Raises KafkaSourceError for an interpreter that the
-    driver does not have, or that has no kafkasource."""
+    """Choose and check the interpreter. Raises KafkaSourceError if the driver does not have it, or if it lacks
+    kafkasource. Does nothing over Spark Connect, whose server starts these processes."""
     context = context_of(spark)
     if context is None:
         return
@@ -38,7 +38,7 @@ def context_of(spark: SparkSession) -> SparkContext | None:
 
 
 def _refuse_a_python_that_is_not_here(python: str) -> None:
-    """With `--archives` the workers' Python is a path in the archive. Spark plans on the driver with the same path."""
+    """Spark plans on the driver with the workers' path of Python, which with `--archives` is a path in the archive."""
     if os.sep in python and not os.path.isabs(python) and not os.path.exists(python):
         folder = python.removeprefix("./").partition(os.sep)[0]
         raise KafkaSourceError(
@@ -71,7 +71,7 @@ def _is_of_this_environment(python: str) -> bool:
 
 
 def _shown_by_spark(context: SparkContext) -> str:
-    """What the driver's Python processes find besides their own packages: PYTHONPATH, and the files of --py-files."""
+    """The PYTHONPATH of the driver's Python processes: the environment's, and the files of --py-files."""
     from pyspark.core.files import SparkFiles
 
     root = SparkFiles.getRootDirectory()
@@ -88,7 +88,7 @@ print(*[name for name in ("kafkasource", "pyarrow") if known.find_spec(name) is 
 
 @functools.lru_cache(maxsize=8)  # a job may register the format before each read
 def _lacks(python: str, path: str) -> str:
-    """What an interpreter does not find of what we need. Empty: nothing, or it does not say."""
+    """The packages that an interpreter lacks, of those we need. Empty if it has all, or does not run."""
     try:
         done = subprocess.run(
             [python, "-c", _LOOK],
@@ -134,7 +134,7 @@ def finds_by_name(spark: SparkSession, name: str) -> bool:
         variables = [context._jvm.System.getenv(name) for name in ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")]
     except Exception:  # no part of Spark's API: a vendor's Spark may lack it
         return False
-    python = next(filter(None, variables), "python3")  # Spark looks with it, and then runs what it has found in it
+    python = next(filter(None, variables), "python3")  # Spark looks for formats with it, and runs them in it
     if python == context.pythonExec:
         return True
     found = shutil.which(python)

@@ -210,7 +210,7 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            self._writes = None  # whoever pressed Ctrl-C waits for nothing more
+            self._writes = None  # after an error or Ctrl-C, end at once
         self.stop()
 
     def start(self) -> None:
@@ -390,7 +390,7 @@ class Broker:
         return Jvm(java, jars, self.folder, self.heap_mb, flags)
 
     def _start_node(self, node: int, *flags: str) -> None:
-        # Killed a moment ago, or in an earlier run whose data this one goes on with.
+        # ZooKeeper may still hold the registration of a node that was killed, in this run or in an earlier one.
         if self._zookeeper is not None and not self._zookeeper.await_free(node, self._start_timeout_s):
             raise BrokerStartFailed(f"another broker {node} is still registered in ZooKeeper")
         command = self._jvms[node].command(*flags, "kafka.Kafka", str(self.folder / f"node-{node}.properties"))

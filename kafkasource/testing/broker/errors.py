@@ -1,4 +1,4 @@
-"""What can go wrong with a broker that we start."""
+"""Errors of brokers and registries that we start."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ COORDINATOR_REQUEST = _request(10, struct.pack(">h", len(_CLIENT_ID)) + _CLIENT_
 
 
 def probe(host: str, port: int, timeout_s: float) -> list[Node]:
-    """The brokers this one knows to be alive; OSError when it does not answer, ValueError when it is no Kafka."""
+    """The brokers that this broker knows to be alive. Raises OSError if it does not answer, ValueError if the answer is
+    not Kafka's."""
     return decode_brokers(_ask(host, port, REQUEST, timeout_s))
 
 

@@ -16,15 +16,15 @@ HOST = "127.0.0.1"
 # cannot take a port while its broker is being restarted.
 PORTS = range(20000, 32000)
 
-# By default Kafka deletes records whose own timestamps are a week old, even those that were written a moment ago. It
-# looks every five minutes: a test that writes old timestamps lost its records only now and then.
+# Kafka's default deletes records whose timestamps are a week old, even if they were written a moment ago. It looks
+# every five minutes, so a test that writes old timestamps would lose its records only now and then.
 RETENTION_HOURS = 1_000_000
 
 
 @dataclass(frozen=True)
 class NodePorts:
     client: int  # where clients connect: the first secured listener, else the PLAINTEXT one
-    controller: int  # where the nodes agree with each other (KRaft); the first one is ZooKeeper's before that
+    controller: int  # of the KRaft controller; before KRaft the first node's is ZooKeeper's
     advertised: int  # what Metadata says: `client`, or a proxy's port in front of it
     plaintext: int | None = None  # with security: where the nodes themselves and readiness probes connect
     further: tuple[int, ...] = ()  # ports of the secured listeners after the first

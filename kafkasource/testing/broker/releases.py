@@ -1,4 +1,4 @@
-"""Which releases of Kafka `Broker` can run, and which of them has which way to secure a listener."""
+"""The releases of Kafka that `Broker` can run, and the release that brought each way to secure a listener."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kafkasource.errors import OptionError
 
 DEFAULT_VERSION = "4.3.1"
 
-# Those that tests start.
+# The releases that tests start.
 TRIED = "0.8.2.2, 0.9.0.1, 0.10.2.2, 0.11.0.3, 3.9.2 or 4.3.1"
 
 # Releases with a ZooKeeper that were seen to run under the Java that Spark needs.

@@ -6,8 +6,8 @@ Run as a script with nothing but the standard library. Its stdin is a pipe whose
     b"d"           the starter leaves the broker running (`pykafka broker start`): only SIGTERM ends it from now on
     SIGTERM        stop the JVM cleanly, kill it after the grace period
 
-A pipe rather than PR_SET_PDEATHSIG: that one is Linux only and fires when the starting *thread* ends. A child that the
-starter forked holds the pipe open as well, so the parent's pid is watched too.
+A pipe rather than PR_SET_PDEATHSIG, which exists on Linux only and fires when the starting *thread* ends. A child that
+the starter forked holds the pipe open as well, so the supervisor also watches its parent's pid.
 The JVM stays in this process's group, which the supervisor leads: killing the group ends both at once.
 """
 

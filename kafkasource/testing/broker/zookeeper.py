@@ -95,7 +95,7 @@ def legacy_server_properties(
 
 
 class ZooKeeper:
-    """A ZooKeeper of its own for a cluster: its process, and what it knows of the brokers."""
+    """The ZooKeeper of one cluster: its process, and the brokers that are registered in it."""
 
     def __init__(self, process: NodeProcess, port: int, log: Path) -> None:
         self._process, self.port, self._log = process, port, log
@@ -104,9 +104,9 @@ class ZooKeeper:
     def start(cls, jvm: Jvm, port: int, remove_after_crash: Path | None) -> ZooKeeper:
         """Start one in the cluster's folder; `await_ready` waits for it."""
         (jvm.folder / "log4j.properties").write_text(LOG4J)
-        told, log = jvm.folder / "zookeeper.properties", jvm.folder / "zookeeper.log"
-        told.write_text(render(zookeeper_properties(port, jvm.folder / "zookeeper")))
-        process = NodeProcess(jvm.command(MAIN_CLASS, str(told), heap_mb=HEAP_MB), log, remove_after_crash)
+        properties, log = jvm.folder / "zookeeper.properties", jvm.folder / "zookeeper.log"
+        properties.write_text(render(zookeeper_properties(port, jvm.folder / "zookeeper")))
+        process = NodeProcess(jvm.command(MAIN_CLASS, str(properties), heap_mb=HEAP_MB), log, remove_after_crash)
         return cls(process, port, log)
 
     @property
@@ -126,25 +126,24 @@ class ZooKeeper:
     def add_scram_users(self, jvm: Jvm, security: Security, timeout_s: float) -> None:
         """Write the credentials of SCRAM into ZooKeeper by Kafka's own tool, before the brokers start."""
         for user, password in security.users.items():
-            told = [f"{each}=[password={password}]" for each in SCRAM if each in security.mechanisms]
-            if not told:
+            credentials = [f"{name}=[password={password}]" for name in SCRAM if name in security.mechanisms]
+            if not credentials:
                 return
             place = ("--zookeeper", f"{HOST}:{self.port}", "--entity-type", "users", "--entity-name", user)
-            done = jvm.run(
-                "kafka.admin.ConfigCommand", *place, "--alter", "--add-config", ",".join(told), timeout_s=timeout_s
-            )
+            change = ("--alter", "--add-config", ",".join(credentials))
+            done = jvm.run("kafka.admin.ConfigCommand", *place, *change, timeout_s=timeout_s)
             if done.returncode != 0:
                 raise BrokerStartFailed(f"cannot add the SCRAM user {user!r}: {telling(done.stdout + done.stderr)}")
 
     def _serves(self) -> bool:
-        """Has it loaded its data? `ruok` says imok before that."""
+        """Whether ZooKeeper has loaded its data (`ruok` has an answer earlier)."""
         try:
             return ask(self.port, "srvr").startswith("Zookeeper version")
         except OSError:
             return False
 
     def registered(self, node_id: int) -> bool:
-        """Does it hold a session in which this broker is registered? `dump` lists what ends with each session."""
+        """Whether this broker is registered. `dump` lists the registrations of all sessions."""
         return f"/brokers/ids/{node_id}" in ask(self.port, "dump").split()
 
     def await_free(self, node_id: int, timeout_s: float) -> bool:
@@ -157,7 +156,7 @@ class ZooKeeper:
         return True
 
     def end(self, in_order: bool) -> None:
-        """When its brokers are gone."""
+        """End it. Its brokers must have ended."""
         if in_order:
             self._process.terminate()
         else:

@@ -1,4 +1,4 @@
-"""What a topic of dead letters holds, by reason: those of the sink (`badRecords=topic:NAME`) and of share groups."""
+"""Reads dead letters and counts them by reason: the sink's (`badRecords=topic:NAME`) and those of share groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_DIGITS = 10
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What the headers of one record say. None: there is no such header, as in a record that is no dead letter."""
+    """The headers of one dead letter. None: the record lacks the header, as an ordinary record does."""
 
     topic: str | None = None
     partition: str | None = None
@@ -42,7 +42,7 @@ class Origin:
 
     @property
     def partition_number(self) -> int | None:
-        """None where the header is absent, or is no number of a partition: another program may have written it."""
+        """None if the header is absent, or is not a partition's number: another program may have written it."""
         text = self.partition or ""
         known = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS and int(text) <= _LAST_PARTITION
         return int(text) if known else None

@@ -27,6 +27,17 @@ class GroupLine:
     coordinator_id: int
     refusal: BrokerError | None = None  # why it cannot be described
 
+    def as_json(self) -> dict[str, str | int | None]:
+        return {
+            "group": self.group,
+            "state": self.state,
+            "members": self.members,
+            "protocol": self.protocol,
+            "type": self.type,
+            "coordinator": self.coordinator_id,
+            "error": self.refusal.reason if self.refusal else None,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class AllGroups:

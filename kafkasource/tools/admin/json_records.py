@@ -17,7 +17,7 @@ from kafkasource.tools.admin.positions import position
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# What JSON can be instead of a record; OverflowError and OSError come of numbers and times beyond all bounds.
+# Errors for JSON that is not a record; OverflowError and OSError come from numbers and times that are too large.
 NO_RECORD = (ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError, OSError)
 Row = dict[str, Any]  # by column
 _MOST_MS = ((1 << 63) - 1) // 1000  # in microseconds, the unit of the column, 64 bits

@@ -40,7 +40,7 @@ class PartitionLag:
 
     @property
     def why_unknown(self) -> str | None:
-        """Why there is no lag."""
+        """Why the lag is not known."""
         if self.latest is None:
             return "no leader" if self.leaderless else "gone"
         return "no offset" if self.consumed is None else None
@@ -67,7 +67,7 @@ class LagReport:
 
     @property
     def lag(self) -> int:
-        """Of the partitions whose lag is known."""
+        """The sum over the partitions whose lag is known."""
         return sum(place.lag or 0 for place in self.places)
 
     @property
@@ -140,7 +140,7 @@ def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, int]
 
 
 def commit_offsets(cluster: Cluster, group: str, wanted: Mapping[TopicPartition, int]) -> None:
-    """Check that the group has no members. Raises KafkaSourceError if it has some."""
+    """Commit the offsets. Raises KafkaSourceError if the group has members."""
     described = described_group(cluster, group)
     members = len(described.members) if described else 0
     busy = KafkaSourceError(
@@ -167,7 +167,7 @@ def assignments(group: DescribedGroup) -> dict[TopicPartition, GroupMember]:
             continue
         try:
             found.update(dict.fromkeys(Assignment.decode(member.assignment).partitions, member))
-        except ProtocolError:  # the members are no consumers: they use another protocol
+        except ProtocolError:  # the members use another protocol than consumers
             continue
     return found
 

@@ -2,7 +2,7 @@
 
     earliest  latest          the two ends of the log; also beginning, start and end, as kcat and rpk say
     1500                      an offset
-    -10                       so many offsets before the end of each partition
+    -10                       ten offsets before the end of each partition
     @1795300000000            milliseconds since 1970-01-01 UTC; kcat's s@1795300000000; rpk's @2026-11-21, @-15m
     2026-11-21  2026-11-21T22:30  2026-11-21T22:30:05.250+01:00     UTC where no zone is given
     90s  15m  2h  7d          this long ago
@@ -64,7 +64,7 @@ def _milliseconds(text: str, now_ms: float | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LastRecords(Position):
-    """So many offsets before the end of each partition; the whole log if it has fewer."""
+    """`count` offsets before the end of each partition; the whole log if it has fewer."""
 
     count: int = 0
 

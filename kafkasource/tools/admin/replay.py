@@ -16,9 +16,10 @@ there. So a dead letter is done where either group says so.
 A row that a writer's schema did not take is a dead letter, too, as JSON: there is no record that could be sent. A run
 passes over it for good: no run can send it, and each that is left costs a place in that text.
 
-A letter whose topic or partition is gone, or is one of another cluster, is left, and holds up no other: a later run
-sends it when its topic is there again, or to a topic that the user names. Where a topic refuses a record, the record
-becomes a dead letter again in the same transaction, with the new reason, and the old dead letter is done.
+A letter stays, and does not block the others, if its topic or partition does not exist, or if it came from another
+cluster: a later run sends it when its topic exists again, or to a topic that the user names. If a topic refuses a
+record, the record becomes a dead letter again in the same transaction, with the new reason, and the old dead letter is
+done.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def kept_group_of(topic: str) -> str:
 
 
 def source_options(topic: str) -> dict[str, str]:
-    """Of the reader of a run: all dead letters of the topic from the first on that is not done."""
+    """Options of a run's reader: it reads from the first dead letter that is not done."""
     return {
         "startingOffsets": "committed:earliest",
         "kafka.group.id": group_of(topic),
@@ -80,10 +81,10 @@ def source_options(topic: str) -> dict[str, str]:
 
 @dataclass(slots=True)
 class Done:
-    """Which dead letters of one partition are done. Rows are added in the order of their offsets, from `next_offset`.
+    """The dead letters of one partition that are done. Add rows in the order of their offsets, from `next_offset`.
 
-    Between two rows may lie offsets without one: markers of transactions, records that were aborted or compacted away.
-    A range goes over them.
+    Some offsets between two rows have no row: transaction markers, and records that were aborted or compacted away. A
+    range includes them.
     """
 
     next_offset: int = 0  # behind the last row; at first the first offset that no earlier run has done
@@ -106,7 +107,7 @@ class Done:
 
     @classmethod
     def of(cls, ranges: Iterable[tuple[int, int]]) -> Done:
-        """What is in any of the ranges is done."""
+        """Offsets in any of the ranges are done."""
         apart: list[tuple[int, int]] = []
         for first, last in sorted(each for each in ranges if each[0] <= each[1]):
             if apart and first <= apart[-1][1] + 1:
@@ -144,7 +145,7 @@ def _text(ranges: Sequence[tuple[int, int]]) -> str:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which dead letters go back, and where to. `topic`: the topic of dead letters."""
+    """The dead letters to send back, and their target. `topic`: the topic of dead letters."""
 
     topic: str
     reason: str = ""  # words that a dead letter's reason must have in it, in any case
@@ -172,8 +173,10 @@ class Choice:
 
 
 def own_headers(headers: Sequence[Mapping[str, object]] | None) -> list[Mapping[str, object]] | None:
-    """Without those that made a dead letter of the record: the last of each name. Earlier ones were its own: those of
-    an earlier life as a dead letter end where the later one's begin, with the name of a topic."""
+    """Remove the headers that made a dead letter of the record: the last header of each name.
+
+    Earlier headers with these names belong to the record, which was a dead letter before. Each set of such headers
+    begins with the topic's name."""
     rows = list(headers or ())
     topics = [number for number, each in enumerate(rows) if each["key"] == TOPIC]
     begin = topics[-1] if len(topics) > 1 else 0
@@ -222,7 +225,7 @@ class Replay:
             transaction = TaskTransaction.open(transactions, self._group, self._timeout_ms, version)
             partitions = self._partitions()
             done = self._done(partitions)
-            # What a run before has sent and not kept; and before anything is sent: may this user keep it?
+            # Copies offsets that an earlier run did not copy. It also fails early if this user may not commit them.
             self._keep({tp: done.get(tp, Done()) for tp in partitions})
             for rows, origins in self._chosen(done):
                 with self._aborting(transaction):
@@ -240,8 +243,8 @@ class Replay:
             producer.close()
 
     def _done(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Done]:
-        """By partition, where there are any. Names the partitions: else a broker leaves out those whose first offset
-        came with a transaction that has just ended (Kafka 3.9)."""
+        """The dead letters that earlier runs have done, by partition. The request names the partitions: otherwise a
+        broker omits those whose first offset came with a transaction that has just ended (Kafka 3.9)."""
         ranges: dict[TopicPartition, list[tuple[int, int]]] = {}
         for group in (self._group, self._kept_group):
             for tp, found in self._reader.cluster.groups.committed(group, partitions).items():
@@ -320,7 +323,7 @@ class Replay:
 
     @contextlib.contextmanager
     def _aborting(self, transaction: TaskTransaction) -> Iterator[None]:
-        """Where this block fails, abort, so that no reader waits for the transaction; then raise the error."""
+        """Abort if this block fails, so that no reader waits for the transaction; then raise the error."""
         try:
             yield
         except BaseException:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkasource.errors import KafkaSourceError
 from kafkasource.options.spelling import did_you_mean
@@ -12,6 +12,7 @@ from kafkasource.types import IsolationLevel
 
 if TYPE_CHECKING:
     from kafkasource.kafka.cluster.cluster import Cluster
+    from kafkasource.kafka.cluster.log_dirs import LogSizes
     from kafkasource.kafka.cluster.topics import Setting
     from kafkasource.kafka.network.metadata import TopicMetadata
     from kafkasource.types import TopicPartition
@@ -20,7 +21,8 @@ log = logging.getLogger("kafkasource.admin")
 
 
 def described_topics(cluster: Cluster, topics: Iterable[str]) -> dict[str, TopicMetadata | None]:
-    """The topics as they are now; None: no such topic. Brokers before 0.11, which make what is asked for, make none."""
+    """The topics as they are now; None: the topic does not exist. Creates no topic, also on brokers before 0.11, which
+    create each topic that a request names."""
     from kafkasource.kafka.protocol.apis import METADATA
 
     names = list(topics)
@@ -87,6 +89,37 @@ def bounds_of(
         log.warning("cannot show offsets: %s", error)
         first = last = {}
     return {tp: Bounds(first[tp].offset, last[tp].offset) if tp in first else Bounds(None, None) for tp in all_of_them}
+
+
+def totals(topic: TopicMetadata, bounds: Mapping[TopicPartition, Bounds], sizes: LogSizes) -> dict[str, Any]:
+    """One topic as JSON, without its partitions. `offsets` and `bytes`: None where nobody knows any."""
+    known = [bounds[tp].offsets for tp in topic.topic_partitions if bounds[tp].offsets is not None]
+    return {
+        "topic": topic.name,
+        "partitions": len(topic.partitions),
+        "replication": max((len(each.replicas) for each in topic.partitions.values()), default=0),
+        "offsets": sum(filter(None, known)) if known else None,
+        "bytes": sizes.total(topic.topic_partitions),
+        "health": health(topic),
+    }
+
+
+def logs(topic: TopicMetadata, bounds: Mapping[TopicPartition, Bounds], sizes: LogSizes) -> list[dict[str, object]]:
+    """The partitions of one topic as JSON."""
+    return [
+        {
+            "partition": tp.partition,
+            "leader": partition.leader_id,
+            "leader_epoch": partition.leader_epoch,
+            "replicas": partition.replicas,
+            "in_sync_replicas": partition.in_sync_replicas,
+            "earliest": bounds[tp].earliest,
+            "latest": bounds[tp].latest,
+            "bytes": sizes.sizes.get(tp),
+        }
+        for tp in topic.topic_partitions
+        for partition in [topic.partitions[tp.partition]]
+    ]
 
 
 class Settings(NamedTuple):

@@ -6,7 +6,7 @@ from the parsed arguments to the exit code.
 
     0    done                 1    an expected error: one line on stderr, with its remedy; or the answer is "no"
     2    wrong arguments      130  Ctrl-C (143: SIGTERM), after cleaning up; 0 where that is the way to end a command
-                              141  who reads stdout has enough, as `head`: what `cat` ends with
+                              141  the reader of stdout closed the pipe (`| head`); `cat` exits with the same code
 
 Results go to stdout, everything else (progress, warnings, totals) to stderr.
 """
@@ -100,19 +100,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _tell(message: str) -> None:
-    """On stderr. A checkpoint's location may have a password in it, which libraries quote, too."""
+    """Print on stderr, without the password that a checkpoint's location may have in it."""
     print(f"pykafka: {escaped(without_password(message))}", file=sys.stderr)
 
 
 def _escape_what_cannot_be_shown() -> None:
-    """Where the terminal's encoding has no such character, as ours of remedies, show its escape; no error."""
+    """Show an escape for a character that the terminal's encoding lacks, such as the arrow before a remedy."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def _drop_stdout() -> None:
-    """Discard what is still in its buffer, without an error at the end of the process."""
+    """Discard the buffer's rest, without an error at the end of the process."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -129,7 +129,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def parser_of_all() -> argparse.ArgumentParser:
-    """Of all commands."""
+    """The parser of all commands."""
     parser = _Parser(prog="pykafka", description="Kafka for PySpark without jars.")
     parser.add_argument("--version", action="version", version=f"pykafka {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -148,8 +148,8 @@ def parser_of_all() -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Names the help in its errors; for an incomplete command, names what may follow; for a misspelt command or option,
-    shows how the command is used, and what was meant."""
+    """Names `--help` in its errors, prints the help for an incomplete command, and suggests the nearest name for a
+    misspelt command or option."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         found, unknown = super().parse_known_args(args, namespace)
@@ -161,7 +161,7 @@ class _Parser(argparse.ArgumentParser):
         return found, unknown
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Names what was meant. argparse has no public way in; this one is the same from Python 3.10 on."""
+        """Suggest the nearest name. argparse offers no public hook; this method is the same from Python 3.10 on."""
         if action.choices is None or value in action.choices:
             return
         known = [str(each) for each in action.choices]
@@ -174,7 +174,7 @@ class _Parser(argparse.ArgumentParser):
             self.print_help(sys.stderr)
             self.exit(2)
         self.print_usage(sys.stderr)
-        self.exit(2, f"{self.prog}: error: {message} (`{self.prog} --help` tells all)\n")
+        self.exit(2, f"{self.prog}: error: {message} (`{self.prog} --help` lists all options)\n")
 
 
 class _Terminated(KeyboardInterrupt):
@@ -220,7 +220,7 @@ def _warnings_on_stderr() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _on_stderr
-            # pyspark and pandas warn programmers of what will change. Who types a command can change nothing of it.
+            # pyspark and pandas warn programmers of changes to come. A shell user cannot act on these warnings.
             warnings.filterwarnings("ignore", category=FutureWarning, module=r"(pyspark|pandas)\b")
             yield
     finally:

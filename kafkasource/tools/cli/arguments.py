@@ -67,7 +67,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """Which cluster, and how to talk to it."""
+    """Add the arguments that name a cluster and its client options."""
     parser.add_argument(
         "-b",
         "--bootstrap-servers",
@@ -147,7 +147,7 @@ def _canonical(name: str) -> str:
 
 
 def settings_of_role(arguments: argparse.Namespace, role: Role) -> argparse.Namespace:
-    """The same without those -X that only the other role has. For a command that has both."""
+    """A copy without the -X options of the other role, for a command that reads and writes."""
     file_options(arguments)  # read once, before the copy
     meant = copy.copy(arguments)
     names = {name: _canonical(name) for name, _ in arguments.settings}
@@ -160,7 +160,7 @@ def settings_of_role(arguments: argparse.Namespace, role: Role) -> argparse.Name
 
 
 def client_config(arguments: argparse.Namespace) -> ClientConfig:
-    """For commands that neither read nor write records."""
+    """The client of a command that neither reads nor writes records."""
     from kafkasource.kafka.config import ClientConfig
 
     meant = {"kafka." + field.name.replace("_", ".") for field in fields(ClientConfig)} | set(options.SECURITY_NAMES)

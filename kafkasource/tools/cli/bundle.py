@@ -63,7 +63,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _named(endings: tuple[str, ...], text: str) -> Path:
     """An argparse type: Spark tells by the end of a file's name what it is."""
     file = Path(text)
-    special = file.exists() and not file.is_file()  # a pipe: who reads it gives the name
+    special = file.exists() and not file.is_file()  # a pipe: its reader chooses the name
     if not special and not text.lower().endswith(endings):
         raise argparse.ArgumentTypeError(
             f"{text!r}: Spark knows what the file is by its name, so end it with {' or '.join(endings)}"
@@ -137,7 +137,7 @@ def _add_compiled_zip(archive: tarfile.TarFile, prefix: Path, file: Path) -> Non
 
 
 def _refuse_what_does_not_move(prefix: Path, file: Path) -> None:
-    """An archive without some of the packages would fail on the workers, and late."""
+    """Raise KafkaSourceError for an environment whose archive would lack packages and fail late, on the workers."""
     if (prefix / "conda-meta").is_dir():
         raise KafkaSourceError(
             f"{prefix} is a conda environment, which has paths of this machine in it: pack it with conda-pack "
@@ -167,8 +167,8 @@ def _refuse_what_does_not_move(prefix: Path, file: Path) -> None:
 
 
 def _is_editable(package: importlib.metadata.Distribution) -> bool:
-    told = json.loads(package.read_text("direct_url.json") or "{}")
-    return bool(told.get("dir_info", {}).get("editable"))
+    origin = json.loads(package.read_text("direct_url.json") or "{}")
+    return bool(origin.get("dir_info", {}).get("editable"))
 
 
 def _zip(arguments: argparse.Namespace) -> int:

@@ -1,8 +1,8 @@
 """Names of a cluster's topics or groups, for a shell that completes a line.
 
-The shell waits for the answer, in the midst of what a person types. So there is a time limit, nothing is said but
-names, and a cluster that cannot be asked has none. The names come from the network, and a shell would insert them as
-they are: those that it would have to quote are left out, so that no name can become a command.
+The shell waits for the answer while a person types. So there is a time limit, the output has nothing but names, and an
+error means no names. The names come from the network, and a shell inserts them as they are: names that it would have to
+quote are left out, so that no name can become a command.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def show(kind: str, line: str) -> None:
 
 
 def plain(names: Iterable[str]) -> list[str]:
-    """Those that no shell has to quote, sorted."""
+    """The names that no shell has to quote, sorted."""
     return sorted(name for name in names if _PLAIN.fullmatch(name))
 
 
 def _split(line: str) -> tuple[list[str], str]:
-    """The words before the one that is to be completed, and that one."""
+    """The words of the line, and the last word, which the shell completes."""
     for quote in ("", '"', "'"):  # one may be open
         with contextlib.suppress(ValueError):
             words = shlex.split(line + quote)

@@ -36,9 +36,9 @@ def add_command_config(parser: argparse.ArgumentParser) -> None:
 
 
 def file_options(arguments: argparse.Namespace) -> dict[str, str]:
-    """The options of the file by their canonical names; nothing where there is no file. Raises OptionError.
+    """The options of the file by their canonical names; empty without a file. Raises OptionError.
 
-    A warning names the others, and the command goes on, as Kafka's own tools do: such files serve several programs.
+    A warning names unknown options, and the command goes on, as Kafka's tools do: several programs share such files.
     """
     properties_of_file(arguments)
     found: dict[str, str] = arguments.file_options
@@ -79,7 +79,7 @@ def properties_of_file(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def _place(arguments: argparse.Namespace) -> tuple[str | None, str]:
-    """The file, and what names it, for errors."""
+    """The file, and the argument or variable that names it, for errors."""
     if arguments.command_config:
         return arguments.command_config, f"--command-config {arguments.command_config}"
     of_environment = os.environ.get(ENVIRONMENT)
@@ -117,7 +117,7 @@ def _options_of(found: dict[str, str], named: str) -> dict[str, str]:
 
 
 def meant_for(role: Role, given: dict[str, str]) -> dict[str, str]:
-    """Without those that only the other role has: one file serves readers and writers."""
+    """The options of this role: one file serves readers and writers."""
     return {
         name: value
         for name, value in given.items()
@@ -126,7 +126,7 @@ def meant_for(role: Role, given: dict[str, str]) -> dict[str, str]:
 
 
 def _of_running_broker(arguments: argparse.Namespace) -> str | None:
-    """Of the broker that the command talks to where nothing else is named."""
+    """The file of the broker that `pykafka broker start` left running, if the command uses that broker."""
     if getattr(arguments, "bootstrap_servers", SERVERS) or os.environ.get(SERVERS):
         return None
     from kafkasource.testing.broker import detached

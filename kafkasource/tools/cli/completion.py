@@ -31,7 +31,7 @@ _OTHER_NAMES = ("pykafka topics create", "pykafka offsets translate")  # a new t
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
-    # What the script asks at TAB.
+    # The script calls this command with these arguments at TAB.
     parser.add_argument("--names", choices=cluster_names.KINDS, help=argparse.SUPPRESS)
     parser.add_argument("--line", default="", help=argparse.SUPPRESS)
     parser.set_defaults(run=_completion)

@@ -1,6 +1,6 @@
-"""What `pykafka completion` adds to the scripts of shtab: functions that ask `pykafka` itself for names of a cluster.
+"""Shell functions that `pykafka completion` adds to the scripts of shtab. They ask `pykafka` for names of a cluster.
 
-The program that is asked is the one on the line, which may be of an environment that is not active.
+They run the program that the line names, because its environment need not be active.
 """
 
 from __future__ import annotations

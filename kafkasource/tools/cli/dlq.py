@@ -1,4 +1,4 @@
-"""Read a topic of dead letters: how many records are there for which reason, and which. Send them back after a mend.
+"""Count and show the records of a topic of dead letters by reason, and send them back after a fix.
 
 The sink writes dead letters with badRecords=topic:NAME (docs/typed.md). Those of share groups have the same headers.
 """
@@ -71,17 +71,15 @@ def _list(arguments: argparse.Namespace) -> int:
         return 0
     titles = ("records", "topic", "of cluster", "reason", "last partition", "last offset", "as")
     rows = [
-        *(
-            (each.records, each.topic, each.cluster_id, each.reason, each.last_partition, each.last_offset, _form(each))
-            for each in kinds
-        )
+        (each.records, each.topic, each.cluster_id, each.reason, each.last_partition, each.last_offset, _form(each))
+        for each in kinds
     ]
     show(titles, rows)
     return 0
 
 
 def _form(kind: Kind) -> str:
-    """What the dead letters of a kind are: the bytes of records, or rows that no schema took."""
+    """The form of these dead letters: the bytes of records, or rows that no schema took."""
     if kind.rows == kind.records:
         return "rows in JSON"
     return "records" if kind.rows == 0 else "records, rows in JSON"
@@ -152,7 +150,7 @@ def _show_replayed(replay: Replay, arguments: argparse.Namespace) -> None:
 def _reader(
     arguments: argparse.Namespace, options_of_run: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[Reader]:
-    """Of what is committed now: all, unless the options say something else."""
+    """A reader of all committed records, unless the options say something else."""
     from kafkasource.kafka.config import ClientConfig
     from kafkasource.reader import Reader
     from kafkasource.tools.admin.topics import existing

@@ -1,4 +1,4 @@
-"""`pykafka read --filter`: which records to print.
+"""`pykafka read --filter`: selects the records to print.
 
     key=ada               the key is this text
     header.source=shell   a header of this name has this value
@@ -13,10 +13,10 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafkasource.tools.cli.bad_records import say_bad_records
 from kafkasource.tools.cli.json_values import as_bytes, is_binary, json_values
 from kafkasource.types import BAD_RECORD_COLUMN
 
@@ -28,7 +28,7 @@ Filter: TypeAlias = "Callable[[pa.RecordBatch], list[bool]]"  # by row: does it 
 
 _PATH = re.compile(r"\$(?:\.[^.\[\]]+|\[\d+\])+")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
-_NOTHING = object()  # what no value of JSON is equal to
+_NOTHING = object()  # differs from every value of JSON
 
 
 def parsed(text: str) -> Filter:
@@ -84,7 +84,7 @@ class _Json:
                 return False
             try:
                 value = value[step]
-            except (LookupError, TypeError):  # TypeError: it has no members
+            except (LookupError, TypeError):  # TypeError: a number, for example
                 return False
         if isinstance(value, str):
             return value == self._text
@@ -99,7 +99,7 @@ def _of_json(text: str | bytes) -> object:
 
 
 class Selection:
-    """The records to print of those that are read: those for which all filters hold, at most so many."""
+    """Selects the records to print: all filters must match. `most`: the largest number of records."""
 
     def __init__(self, filters: Sequence[Filter] = (), most: int | None = None) -> None:
         self._filters = filters
@@ -127,3 +127,14 @@ class Selection:
         if BAD_RECORD_COLUMN in batch.schema.names:
             say_bad_records(batch.slice(0, done))
         return found, done
+
+
+def say_bad_records(batch: pa.RecordBatch) -> None:
+    """Name on stderr each record that `read --value-format` cannot decode (-X badRecords=column)."""
+    bad = batch.column(BAD_RECORD_COLUMN)
+    if bad.null_count == len(bad):
+        return
+    for row, reason in enumerate(bad.to_pylist()):
+        if reason is not None:
+            topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
+            print(f"{topic}-{partition}, offset {offset}: {reason['reason']}", file=sys.stderr)

@@ -103,7 +103,7 @@ def _members(name: str, column: pa.Array) -> Iterator[dict[str, Any]]:
 
 
 def _bad_records(batch: pa.RecordBatch) -> list[dict[str, Any] | None]:
-    """What is in the column of bad records, its bytes as those of keys and values."""
+    """The column of bad records as JSON, with bytes as in keys and values."""
     if BAD_RECORD_COLUMN not in batch.schema.names:
         return [None] * batch.num_rows
     return [
@@ -119,8 +119,8 @@ def _bad_records(batch: pa.RecordBatch) -> list[dict[str, Any] | None]:
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """What stands beside keys and values, as Python values, the timestamp as `_moments` has it; column by column, which
-    is several times faster than by row."""
+    """The other columns as Python values, with the timestamp from `_moments`. Converting by column is several times
+    faster than by row."""
     topic, partition = (batch.column(name)[0].as_py() for name in ("topic", "partition"))  # of one partition, all
     headers = batch.column("headers")
     lists = [None] * len(headers) if headers.null_count == len(headers) else headers.to_pylist()
@@ -195,7 +195,7 @@ class _Arrow:
 
 
 def of_lines(lines: Callable[[pa.RecordBatch, Style], Iterable[bytes]], end: bytes = b"\n") -> Open:
-    """What opens an output of lines."""
+    """A function that opens an output of lines."""
     return lambda stream, style, schema: _Lines(stream, lines, style, end)
 
 

@@ -39,16 +39,14 @@ def _list(arguments: argparse.Namespace) -> int:
     with reached_cluster(arguments) as cluster:
         found = all_groups(cluster)
     refused = [each.refusal for each in found.lines if each.refusal is not None]
-    rows: list[tuple[str | int | None, ...]] = [
-        (each.group, each.state, each.members, each.protocol, each.type, each.coordinator_id)
-        + ((each.refusal.reason if each.refusal else None,) if refused else ())
-        for each in found.lines
-    ]
-    names = ("group", "state", "members", "protocol", "type", "coordinator") + (("error",) if refused else ())
+    rows = [each.as_json() for each in found.lines]
+    if not refused:
+        for row in rows:
+            del row["error"]
     if arguments.json:
-        print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=1))
+        print(json.dumps(rows, indent=1))
     elif rows:
-        tables.show(names, rows)
+        tables.show([*rows[0]], [[*row.values()] for row in rows])
     elif not found.unreachable:
         print("no groups: no consumer has joined one or committed offsets")
     problems = [

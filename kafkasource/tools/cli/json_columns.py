@@ -69,7 +69,7 @@ def _struct(found: object, kind: pa.DataType, place: str) -> object:
 
 
 def _key(name: str, kind: pa.DataType, place: str) -> object:
-    """Of a map: JSON has texts alone."""
+    """A map's key, which in JSON is always a text."""
     import pyarrow.types as types
 
     if types.is_string(kind):

@@ -24,7 +24,7 @@ encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def is_binary(column: pa.Array) -> bool:
-    """Is it of keys or values as they are in the records?"""
+    """Whether the column has the bytes of keys or values."""
     import pyarrow.types as types
 
     return bool(types.is_binary(column.type))
@@ -43,7 +43,7 @@ def as_bytes(column: pa.Array) -> list[bytes | None]:
 
 
 def json_values(column: pa.Array) -> list[object]:
-    """By column, so that no moment or number is outside of what Python's own types hold."""
+    """A column's values for JSON. Converted by column, because Python's types cannot hold every time and number."""
     import pyarrow as pa
     import pyarrow.types as types
 
@@ -100,8 +100,8 @@ def _maps(column: pa.MapArray) -> list[object]:
 
 
 def moments(column: pa.Array) -> list[object]:
-    """Timestamps as text, to the unit of the column; outside of the years 1 to 9999 the numbers themselves, as a text
-    has no more than four digits for the year."""
+    """Timestamps as texts, in the unit of the column. A time outside of the years 1 to 9999 stays a number, because a
+    text has only four digits for the year."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -80,7 +80,7 @@ def _lag(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _reports(arguments: argparse.Namespace) -> Iterator[Callable[[], list[LagReport]]]:
-    """What asks for the lag: of one group or query, or of a mirror's queries."""
+    """A function that asks for the lag of one group or query, or of a mirror's queries."""
     if not arguments.mirror:
         with reached_cluster(arguments) as cluster:
             yield lambda: [lag_report(cluster, arguments)]

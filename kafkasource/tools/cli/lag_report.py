@@ -30,9 +30,10 @@ def lag_report(cluster: Cluster, arguments: argparse.Namespace) -> LagReport:
 
 
 def of_query(cluster: Cluster, location: str, name: str | None = None) -> LagReport:
-    """The lag of a streaming query: what its checkpoint has finished, against the current ends of the logs. Before its
-    first micro-batch is done, that is where this one starts; the JVM connector's does not say. `name`: for people, in
-    place of the checkpoint's."""
+    """The lag of a streaming query: from the offsets that its checkpoint has finished to the current ends of the logs.
+
+    Before its first micro-batch is done, the lag counts from the start of that micro-batch, which the JVM connector's
+    checkpoint does not have. `name`: replaces the checkpoint's name in texts."""
     from kafkasource.source.plan.checkpoint import read_checkpoint
 
     checkpoint = read_checkpoint(location)

@@ -1,7 +1,7 @@
-"""The table of `pykafka mirror --status` and `--check`: where each flow is, and what a start of the mirror would do.
+"""The table of `pykafka mirror --status` and `--check`: the position of each flow, and the effect of a start.
 
-It makes the decisions of a start (`mirror.restart`) and writes nothing. Clusters are asked if they answer soon. Those
-that do not are named, and what only they know is left out.
+It makes the decisions of a start (`mirror.restart`) and writes nothing. It waits only seconds for each cluster, names
+clusters that do not answer, and leaves out their part.
 """
 
 from __future__ import annotations

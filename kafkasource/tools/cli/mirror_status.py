@@ -1,11 +1,11 @@
-"""What `pykafka mirror` says while it runs: a line for each flow, live on a terminal, once a minute in a log.
+"""Prints the status of a running `pykafka mirror`: a line for each flow, live on a terminal, once a minute in a log.
 
     east->west: 1,200 offsets/s, lag 300 in 2 of 6 partitions, oldest 2.0 s, done in 20 s
     east->archive catches up: 90,000 offsets/s, lag 4,000,000 in 6 of 6 partitions, oldest 9.1 s or more, done in 44 s
 
-A line more says what failed, and is started again.
+A further line names each query that failed and is started again.
 
-Spark tells of a micro-batch when it has ended. So a line is as old as that; it says so where that is long ago.
+Spark reports a micro-batch when it has ended. If that was long ago, the line says so.
 """
 
 from __future__ import annotations

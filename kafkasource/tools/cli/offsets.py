@@ -109,7 +109,7 @@ def _show_checkpoint(arguments: argparse.Namespace) -> int:
 
 
 def _by_topic(offsets: dict[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """As `startingOffsets` takes them."""
+    """The offsets in the form of `startingOffsets`."""
     topics: dict[str, dict[str, int]] = {}
     for tp, offset in sorted(offsets.items()):
         topics.setdefault(tp.topic, {})[str(tp.partition)] = offset
@@ -157,8 +157,8 @@ def _wanted(cluster: Cluster, arguments: argparse.Namespace) -> dict[TopicPartit
 
 
 def _tell_moved(asked: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int], verb: str) -> None:
-    """Say where a log does not hold the offset that was asked for, as kafka-consumer-groups.sh does: it may be a slip,
-    and what is set instead skips records, or brings some again."""
+    """Warn if a log does not hold the wanted offset, as kafka-consumer-groups.sh does: the nearest offset, which is set
+    instead, skips or repeats records."""
     beyond = sorted(tp for tp, offset in asked.items() if offset > starts[tp])
     below = sorted(tp for tp, offset in asked.items() if 0 <= offset < starts[tp])
     for partitions, end, where in ((beyond, "end", "beyond"), (below, "start", "before")):
@@ -170,8 +170,8 @@ def _tell_moved(asked: Mapping[TopicPartition, int], starts: Mapping[TopicPartit
 def _named_of(
     cluster: Cluster, arguments: argparse.Namespace, offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """The checkpoint's offsets of what --topic names. Raises KafkaSourceError for a topic or a partition that it does
-    not have; a topic named as a whole may have grown since."""
+    """The checkpoint's offsets of the topics and partitions of --topic. Raises KafkaSourceError if it lacks one; a
+    topic without numbers may have more partitions by now."""
     named = _partitions(cluster, arguments.topic)
     topics = {tp.topic for tp in offsets}
     missing = []
@@ -187,7 +187,7 @@ def _named_of(
 
 
 def _topics_of_group(cluster: Cluster, group: str) -> list[str]:
-    """Those that the group has committed offsets of, and that still exist. Raises OptionError if there is none."""
+    """The existing topics with committed offsets of the group. Raises OptionError if there are none."""
     topics = sorted({tp.topic for tp in committed_offsets(cluster, group)})
     found = [name for name, topic in described_topics(cluster, topics).items() if topic is not None]
     if not found:
@@ -196,8 +196,8 @@ def _topics_of_group(cluster: Cluster, group: str) -> list[str]:
 
 
 def _check_held(cluster: Cluster, offsets: dict[TopicPartition, int]) -> None:
-    """Raise KafkaSourceError for an offset beyond its log: the topic was deleted, or created again. Also where nobody
-    can say where the log ends."""
+    """Raise KafkaSourceError for an offset beyond its log (the topic was deleted, or created again), or if no broker
+    knows the log's end."""
     for place in places_of(cluster, offsets):
         if place.leaderless:
             why = "has no leader now, so the end of its log is unknown"
@@ -225,7 +225,7 @@ def _partitions(cluster: Cluster, named: list[str]) -> set[TopicPartition]:
 
 
 def _numbers(named: list[str]) -> dict[str, set[int] | None]:
-    """By topic, the partitions that are named by number; None: all. A topic may be named more than once."""
+    """The named partitions by topic; None: all. The user may name a topic more than once."""
     wanted: dict[str, set[int] | None] = {}
     for text in named:
         topic, colon, numbers = text.partition(":")

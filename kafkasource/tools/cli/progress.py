@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 class Progress(Protocol):
     def advance(self, count: int) -> None:
-        """Count so many more as done."""
+        """Add `count` to the work that is done."""
 
 
 class _Silent:

@@ -1,14 +1,13 @@
-"""Spark's file `pyspark.zip`, and compiled code in it.
+"""Adds compiled code to Spark's file `pyspark.zip`.
 
-Spark puts the file first on the path of every Python process that it starts. As pip installs it, it holds source alone.
-Python keeps no compiled code of what it imports from a zip, so each process compiles pyspark again. Spark waits ten
-seconds, a constant in its code, until the process that plans a stream connects. On a busy machine that is not enough,
-and the query ends with "Python worker failed to connect back".
+Spark puts the file first on the path of every Python process that it starts. pip's file holds sources alone, and Python
+stores no compiled code for a zip, so each process compiles pyspark again. Spark waits ten seconds (a constant in its
+code) until the process that plans a stream connects. On a busy machine that is not enough, and the query ends with
+"Python worker failed to connect back".
 
-A zip may hold compiled files beside its source. They are added behind the sources, so a process that has already read
-the directory of the file, such as a daemon of a running job, still finds everything at its place. The compiled files
-are of this Python's version; another version uses the source. They name no time of the source (PEP 552, unchecked
-hashes), because the times in a zip have no zone.
+A zip may hold compiled files beside its sources. They come after the sources, so a process that has already read the
+directory of the file, such as a daemon of a running job, still finds everything at its place. They fit this Python's
+version; another version uses the sources. They have unchecked hashes (PEP 552), because times in a zip lack a zone.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def is_compiled(file: Path) -> bool:
 
 
 def original_of(file: Path) -> Path:
-    """Where `compile_in_place` keeps the file as it was."""
+    """The copy of the unchanged file that `compile_in_place` keeps."""
     return file.with_name(f"{file.name}.original")
 
 
@@ -78,7 +77,7 @@ def _holds_compiled_code(file: Path) -> bool:
 
 
 def write_compiled(source: Path, target: Path, named: str) -> None:
-    """Write a copy of the zip with a compiled file for each module that is no test.
+    """Write a copy of the zip with a compiled file for each module except tests.
 
     `named`: the path of the zip where Python imports from it. pyspark looks for it in tracebacks and profiles.
     """

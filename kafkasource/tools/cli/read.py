@@ -122,7 +122,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 class _Where(argparse.Action):
-    """`--from`, of which kcat's `e@MS` is the end of the read."""
+    """`--from`; kcat's `-o e@MS` sets the end of the read."""
 
     def __call__(
         self,

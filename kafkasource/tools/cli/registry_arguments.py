@@ -1,4 +1,4 @@
-"""Which schema registry a command asks, and how: arguments, the file of --command-config, the environment."""
+"""The schema registry of a command: from arguments, the file of --command-config, or the environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIRST_ANSWER_MS = "5000"  # how long a person waits for a registry that cannot 
 
 
 def add_registry(parser: argparse.ArgumentParser) -> None:
-    """Which registry, and how to talk to it."""
+    """Add the arguments that name a registry and its client options."""
     parser.add_argument(
         "-r",
         "--registry",
@@ -42,8 +42,8 @@ def add_registry(parser: argparse.ArgumentParser) -> None:
         "-F",
         "--command-config",
         metavar="FILE",
-        help="a properties file with schema.registry.url, basic.auth.user.info, schema.registry.ssl.* and so on; what "
-        "it has for brokers is passed over",
+        help="a properties file with schema.registry.url, basic.auth.user.info, schema.registry.ssl.* and so on; its "
+        "options for brokers are ignored",
     )
 
 

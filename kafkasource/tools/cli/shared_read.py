@@ -101,7 +101,7 @@ class _Share:
         self._positions.begin(known, AtOffsets(f"--group {self._group}", partitions=known))
         fresh = assigned - known.keys()
         self._positions.begin(fresh)
-        # As Kafka's consumer commits where it stands: `pykafka lag` counts what this share holds and we did not reach.
+        # Kafka's consumer commits its position, too: so `pykafka lag` counts partitions that we do not reach.
         self._uncommitted.update({tp: at for tp, at in self._positions.offsets.items() if tp in fresh})
 
     @property
@@ -122,8 +122,8 @@ class _Share:
         self.commit()
 
     def _ranges(self) -> list[OffsetRange]:
-        """What there is to read now. Without --follow no further than each log's end when it came to this share: a
-        topic that is written to all the time would have no end."""
+        """The ranges to read now. Without --follow they end where each log ended when it came to this share, because a
+        busy topic never ends."""
         ranges = self._positions.next_ranges()
         if self._follow:
             return ranges

@@ -53,7 +53,7 @@ def _with_rich(titles: Sequence[str], texts: Sequence[Sequence[str]], numeric: S
     for title, right in zip(titles, numeric, strict=True):
         table.add_column(title, justify="right" if right else "left", overflow="fold")
     for row in texts:
-        table.add_row(*map(Text, row))  # Text: a bracket in a name is no markup
+        table.add_row(*map(Text, row))  # Text: otherwise a bracket in a name would be markup
     Console(file=beneath(sys.stdout)).print(table)
     return True
 

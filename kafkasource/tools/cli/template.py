@@ -88,7 +88,7 @@ class Template:
 
 
 def format_of(template: Template) -> Format:
-    """Of lines, or of whatever the format string puts between records."""
+    """The output format of a format string."""
     return Format("-f", (), "", of_lines(template.lines, end=b""))
 
 
@@ -110,7 +110,7 @@ def _piece(letter: str | None, escape: str | None, text: str | None) -> Piece:
 
 
 def _rows(batch: pa.RecordBatch) -> Iterable[Row]:
-    """With the timestamp in milliseconds, -1 for none."""
+    """The rows of a batch, with the timestamp in milliseconds (-1: none)."""
     import pyarrow as pa
 
     topic, partition = (batch.column(name)[0].as_py() for name in ("topic", "partition"))  # of one partition, all

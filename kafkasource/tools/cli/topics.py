@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 
 from kafkasource.errors import KafkaSourceError
 from kafkasource.options.spelling import many, size
-from kafkasource.tools.admin.topics import Bounds, bounds_of, described_topics, existing, health, settings_of
+from kafkasource.tools.admin.topics import (
+    Bounds,
+    bounds_of,
+    described_topics,
+    existing,
+    health,
+    logs,
+    settings_of,
+    totals,
+)
 from kafkasource.tools.cli import tables
 from kafkasource.tools.cli.arguments import add_cluster, add_json, at_least, name_and_value, reached_cluster
 
@@ -89,18 +98,12 @@ def _list(arguments: argparse.Namespace) -> int:
         found = [topic for topic in cluster.topics.list() if arguments.internal or not topic.internal]
         bounds = bounds_of(cluster, found)
         sizes = cluster.log_sizes(tp for topic in found for tp in topic.topic_partitions)
-    rows = []
-    for topic in sorted(found, key=lambda topic: topic.name):
-        each = [bounds[tp].offsets for tp in topic.topic_partitions]
-        known = [offsets for offsets in each if offsets is not None]
-        replicas = max((len(one.replicas) for one in topic.partitions.values()), default=0)
-        on_disk = _bytes(sizes.total(topic.topic_partitions))
-        rows.append((topic.name, len(each), replicas, sum(known) if known else None, on_disk, health(topic)))
+    rows = [totals(topic, bounds, sizes) for topic in sorted(found, key=lambda topic: topic.name)]
     if arguments.json:
-        names = ("topic", "partitions", "replication", "offsets", "bytes", "health")
-        print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=1))
+        print(json.dumps(rows, indent=1))
     elif rows:
-        tables.show(("topic", "partitions", "replicas", "offsets", "bytes", "health"), rows)
+        titles = ("topic", "partitions", "replicas", "offsets", "bytes", "health")
+        tables.show(titles, [[*({**row, "bytes": _bytes(row["bytes"])}).values()] for row in rows])
         _say_why_unknown("bytes", sizes.unknown)
     else:
         print("no topics: create one with `pykafka topics create NAME`")
@@ -178,19 +181,7 @@ def _as_json(
         "topic": topic.name,
         "topic_id": str(topic.topic_id) if topic.topic_id else None,
         "internal": topic.internal,
-        "partitions": [
-            {
-                "partition": tp.partition,
-                "leader": topic.partitions[tp.partition].leader_id,
-                "leader_epoch": topic.partitions[tp.partition].leader_epoch,
-                "replicas": topic.partitions[tp.partition].replicas,
-                "in_sync_replicas": topic.partitions[tp.partition].in_sync_replicas,
-                "earliest": bounds[tp].earliest,
-                "latest": bounds[tp].latest,
-                "bytes": sizes.sizes.get(tp),
-            }
-            for tp in topic.topic_partitions
-        ],
+        "partitions": logs(topic, bounds, sizes),
         "settings": None
         if settings is None
         else {each.name: {"value": each.value, "source": each.source} for each in settings},

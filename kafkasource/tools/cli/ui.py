@@ -83,7 +83,7 @@ def _ui(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace, role: Role, more: Mapping[str, str]) -> Options:
-    """For a reader, or for a writer: -X may have options of both where the page writes, too."""
+    """The options of a reader or a writer. If the page also writes, -X may have options of both."""
     return parsed_options(settings_of_role(arguments, role) if arguments.write else arguments, role, more)
 
 

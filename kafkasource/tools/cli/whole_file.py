@@ -1,4 +1,4 @@
-"""A file that a command writes: it gets its name only when it is complete."""
+"""Writes a file that gets its name only when it is complete."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from kafkasource.errors import OptionError
 
 
 def partial_of(file: Path) -> Path:
-    """Where the file is written until it is complete."""
+    """The name of the file until it is complete."""
     place = _place_of(file)
     return place.with_name(f"{place.name}.part")
 
 
 def _place_of(file: Path) -> Path:
-    """What a link leads to, so that it stays a link."""
+    """The target of a link, so that the link stays."""
     return Path(os.path.realpath(file)) if file.is_symlink() else file
 
 
 @contextlib.contextmanager
 def written_whole(file: Path, named: str) -> Iterator[IO[bytes]]:
-    """After an error there is no file, or the old one. What stands there and is no regular file, such as a FIFO or
-    /dev/null, is written to as it is. Raises OptionError, which begins with `named`, for one that cannot be written."""
+    """Open the file for writing. After an error the old file is still there, if there was one. A FIFO or a device such
+    as /dev/null is written directly. Raises OptionError, whose text begins with `named`, if the file cannot be
+    written."""
     try:
         if file.exists() and not file.is_file():
             with file.open("wb") as stream:

@@ -136,8 +136,8 @@ def _write(arguments: argparse.Namespace) -> int:
 
 
 def _copy(arguments: argparse.Namespace, writer: Writer) -> BaseException | None:
-    """Write the lines, and wait until they are acknowledged. What ended it before the last one is returned: what was
-    written is reported all the same."""
+    """Write the lines, and wait until they are acknowledged. Returns the error that ended it early: the caller reports
+    the written records before it raises the error."""
     rows_of = _text_rows if arguments.format == "text" else _json_rows
     ended_by: BaseException | None = None
     last = 0
@@ -176,7 +176,7 @@ def _naming(first: int, last: int) -> Iterator[None]:
 
 
 def _types(options: Options) -> dict[str, pa.DataType]:
-    """Of keys and values that are not bytes. May ask the schema registry."""
+    """The types of keys and values that are not bytes. May ask the schema registry."""
     if options["valueFormat"] == options["keyFormat"] == "binary":
         return {}
     from kafkasource.formats.writing.resolve import WantedFormats
@@ -185,8 +185,8 @@ def _types(options: Options) -> dict[str, pa.DataType]:
 
 
 class _Topic:
-    """Fails at once instead of after `max.block.ms`: no other program is expected to create the topic meanwhile, or
-    its partitions."""
+    """The topic as it exists. Fails at once instead of after `max.block.ms`, because the command does not wait for
+    another program to create the topic or its partitions."""
 
     def __init__(self, config: ClientConfig, name: str, may_be_missing: bool) -> None:
         """Raises KafkaSourceError where it is missing."""
@@ -197,7 +197,7 @@ class _Topic:
             raise KafkaSourceError(f"there is no topic {name!r}: create it with --create or `pykafka topics create`")
 
     def check_partition(self, number: int) -> None:
-        """Raises KafkaSourceError for a partition that it does not have. One that is made only now has any."""
+        """Raise KafkaSourceError for a partition that the topic lacks. A topic that will be created accepts all."""
         if self._known is not None and number not in self._known.partitions:
             self._known = self._described() or self._known  # it may have grown since
             check_partitions(self._known, [number])

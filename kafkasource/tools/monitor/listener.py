@@ -56,8 +56,8 @@ def take_in(queries: Queries, progress: StreamingQueryProgress) -> None:
 def take_what_is_pending(spark: SparkSession) -> None:
     """Over Connect: run a small job, so that Spark delivers pending messages of Python workers with its answer.
 
-    Otherwise Spark delivers them with the next answer, and that may be the one that carries query events. pyspark 4.2
-    does not know these messages there: it warns, and removes all listeners.
+    Otherwise Spark delivers them with the next answer, which may carry query events. There pyspark 4.2 does not know
+    these messages: it warns, and removes all listeners.
     """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         spark.range(1).collect()

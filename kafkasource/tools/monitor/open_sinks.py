@@ -32,7 +32,8 @@ def _ask(options: Mapping[str, str]) -> Answer:
 
 
 class OpenSinks:
-    """For any thread. One thread asks, at most every 15 seconds; the others get the last answer."""
+    """The open transactions of sinks. Any thread may call it: one thread asks, at most every 15 seconds, and the others
+    get the last answer."""
 
     def __init__(
         self,

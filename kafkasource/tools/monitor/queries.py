@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -109,15 +109,7 @@ class Query:
             "lag_seconds": self.lag_seconds,
             "lag_seconds_at_least": self.lag_seconds_at_least,
             "partitions": [
-                {
-                    "topic": tp.topic,
-                    "partition": tp.partition,
-                    "offset": place.offset,
-                    "latest": place.latest,
-                    "lag": place.lag,
-                    "lag_seconds": place.lag_seconds,
-                    "lag_seconds_at_least": place.lag_seconds_at_least,
-                }
+                {"topic": tp.topic, "partition": tp.partition, **asdict(place)}
                 for tp, place in sorted(self.places.items())
             ],
             "history": list(self.history),
@@ -181,7 +173,7 @@ class Queries:
         query.rows += rows
         query.rows_come = _number(progress.get("inputRowsPerSecond"))
         query.rows_done = _number(progress.get("processedRowsPerSecond"))
-        if "addBatch" in (progress.get("durationMs") or {}):  # otherwise there were no data
+        if "addBatch" in (progress.get("durationMs") or {}):  # otherwise the micro-batch was empty
             seconds = (_number(progress.get("batchDuration")) or 0.0) / 1000
             query.batch_seconds = seconds
             query.batches += 1
@@ -205,7 +197,7 @@ class Queries:
             return None if query is None else query.progress
 
     def snapshot(self) -> Snapshot:
-        """The metrics of all queries. Queries that have ended have no lag."""
+        """The metrics of all queries. The lag is only of queries that run."""
         counters: dict[Key, float] = {}
         histograms: dict[Key, Histogram] = {}
         gauges: dict[Key, float] = {}
@@ -246,7 +238,7 @@ class Queries:
         for topic, offsets in by_topic.items():
             found["kafka_consumergroup_group_topic_sum_lag", (cluster, group, topic)] = offsets
         if query.places:
-            of_group = cluster, group, "true"  # it has no members
+            of_group = cluster, group, "true"  # true: the group is without members
             found["kafka_consumergroup_group_sum_lag", (cluster, group)] = query.lag
             found["kafka_consumergroup_group_max_lag", of_group] = max(place.lag for place in query.places.values())
             if query.lag_seconds is not None:
@@ -257,8 +249,8 @@ class Queries:
 
 
 def _places(progress: Progress, logs: dict[_Log, LogTimes], began_s: float, now_s: float) -> _Places:
-    """`began_s`: when the driver asked for the ends of the logs. Of several sources that read a partition of one name,
-    as from two clusters, the one that is furthest behind."""
+    """The partitions of a progress report. `began_s`: when the driver asked for the ends of the logs. If several
+    sources read a partition of one name, as from two clusters, the source that is furthest behind counts."""
     places: _Places = {}
     for number, source in enumerate(progress.get("sources") or ()):
         latest = ends_of_logs(source)

@@ -1,4 +1,4 @@
-"""`pykafka ui`: a page about a cluster. Its server answers from this machine, with the project's own client.
+"""`pykafka ui`: a page about a cluster. Its server answers from this machine, with the project's own client. Its paths:
 
     GET /                 the page: page.html with ui.css, ui.js and `web`'s common files; no data, so no token
     GET /api/cluster      brokers, and whether the server may write
@@ -13,8 +13,8 @@ With --write also, by POST: /api/produce, /api/offsets/plan, /api/offsets/set, /
 
 app       what each path answers         topics    topics as JSON
 browsing  some records, never too many   records   a record as JSON
-groups    groups as JSON                 transactions  open transactions as JSON
-parameters  what a request asks for       changes  what --write allows
+changes   what --write allows            transactions  open transactions as JSON
+parameters  what a request asks for
 
 It reads with readers of its own, which join no group and commit nothing. What a cluster holds is hostile text: answers
 are JSON, and the page's scripts write text nodes only (`require-trusted-types-for` forbids the rest).

@@ -1,4 +1,4 @@
-"""What each path of the page's server answers: the page, and what it shows, as JSON."""
+"""The server of the page: answers each path with the page, its files, or its data as JSON."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.options import Options
 from kafkasource.reader import Reader
 from kafkasource.source.plan.positions import Position
+from kafkasource.tools.admin.groups import all_groups
+from kafkasource.tools.admin.groups import as_json as as_json_of_group
+from kafkasource.tools.admin.lag import of_group
 from kafkasource.tools.admin.topics import bounds_of, check_partitions, existing
-from kafkasource.tools.ui import groups, parameters, topics, transactions
+from kafkasource.tools.ui import parameters, topics, transactions
 from kafkasource.tools.ui.browsing import MOST_RECORDS, Browser, Found, Limits, Wanted
 from kafkasource.tools.ui.changes import Changes, Document, MakeOptions, document
 from kafkasource.tools.web.access import Kind
@@ -72,8 +75,8 @@ class App:
             "/api/topics": lambda _: topics.all_topics(self._cluster),
             "/api/topic": lambda given: topics.one_topic(self._cluster, parameters.required(given, "name")),
             "/api/records": self._records,
-            "/api/groups": lambda _: groups.all_of_them(self._cluster),
-            "/api/group": lambda given: groups.one(self._cluster, parameters.required(given, "name")),
+            "/api/groups": lambda _: _groups(self._cluster),
+            "/api/group": lambda given: as_json_of_group(of_group(self._cluster, parameters.required(given, "name"))),
             "/api/transactions": lambda _: transactions.open_ones(self._cluster),
         }
         self._changes: dict[str, Callable[[Document], object]] = {}
@@ -153,6 +156,11 @@ class App:
                 yield Browser(reader, wanted, self._limits)
         finally:
             self._browsing.release()
+
+
+def _groups(cluster: Cluster) -> dict[str, object]:
+    found = all_groups(cluster)
+    return {"groups": [each.as_json() for each in found.lines], "unreachable": sorted(found.unreachable)}
 
 
 def _assign(partitions: Iterable[TopicPartition]) -> str:

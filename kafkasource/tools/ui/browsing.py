@@ -1,11 +1,11 @@
-"""Some records of a topic: the newest, or those from a place on, of all partitions, also only those with a key.
+"""Finds some records of a topic: the newest, or from a place on, in all partitions, or only those with a key.
 
-A request is bounded by the number of records that it shows and by what it examines (records, bytes, seconds). It keeps
-at most as many records as it shows. Where a bound ends the search, the answer says so, and `older` or `newer` says
-where to continue: an offset for each partition.
+A request has limits for the records that it shows, and for the records, bytes and seconds that it examines. It keeps at
+most as many records as it shows. If a limit ends the search, the answer says so, and `older` or `newer` has the offset
+of each partition at which to continue.
 
-Records of several partitions are merged by their timestamps. In a log timestamps may go back; there the largest one so
-far counts, so that what is shown of each partition has no gap.
+It merges the records of several partitions by their timestamps. Timestamps in a log may go back; then the largest
+timestamp up to there counts, so that the answer has no gap in any partition.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _MOST_GROWTH = 8.0  # of a pass, to the next one
 _FIRST_SEARCHED = 2_000  # offsets of all partitions in the first pass for a key
-MOST_RECORDS = 500  # that one answer shows
+MOST_RECORDS = 500  # in one answer
 
 Cursor = Mapping[int, int]
 """Offsets by partition."""
@@ -37,7 +37,7 @@ Cursor = Mapping[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one request examines at most. Bytes are those of decoded batches."""
+    """The limits of one request. Bytes are those of decoded batches."""
 
     records: int = 200_000
     bytes: int = 128 << 20
@@ -72,7 +72,7 @@ class Found:
 
 @dataclass(slots=True)
 class _Budget:
-    """What a request has examined, and when by the clock it ends."""
+    """Counts what a request has examined, and knows when it must end."""
 
     limits: Limits
     clock: Callable[[], float]
@@ -93,7 +93,7 @@ class _Budget:
         self.bytes += batch.nbytes
 
     def growth(self) -> float:
-        """How much larger than the last pass the next one may be. It is expected to take half of what is left."""
+        """The factor from this pass to the next. The next pass should take half of the time and bytes that remain."""
         now = self.clock()
         taken = (
             (self.ends - now, now - self.pass_began),
@@ -113,8 +113,8 @@ class _Budget:
 
 @dataclass(slots=True)
 class _Part:
-    """What one pass has seen of one range. `dropped`: offsets of the records that match and are not kept, lowest and
-    highest."""
+    """The part of one range that a pass has seen. `dropped`: the lowest and highest offsets of matching records that
+    were not kept."""
 
     reached: int  # exclusive: examined up to here
     latest_ms: int = -1
@@ -191,18 +191,17 @@ class Browser:
     def back(self, ends: Cursor | None = None) -> Found:
         """Newest first: before the log's ends, or before `ends`.
 
-        Passes of growing windows, each before the one that it follows: compaction and transactions leave holes. A pass
-        that a bound ends has not seen its newest records, so it counts for nothing. Then the answer is what the passes
-        before it have found; where there is none, a smaller one takes its place. The smallest has one offset of each
-        partition: there the partitions count that it came to, one at least.
+        It reads in passes with growing windows, from the ends towards the beginnings, because compaction and
+        transactions leave holes. A pass that a limit ends has not seen its newest records, so its records do not count.
+        Then the answer has the records of the passes before it. If it was the first pass, a smaller pass replaces it.
+        The smallest pass has one offset of each partition; the partitions that it reached count, at least one.
         """
         planned = self._reader.plan()
         ranges = [_until(one, ends) for one in planned]
         newer = {one.topic_partition.partition: one.end_offset for one in ranges}
         older = dict(newer)
         begins = {one.topic_partition.partition: one.start_offset for one in ranges}
-        # Where each page ends before it has come to all partitions, none may wait for others to be read to their
-        # beginnings.
+        # Pages may end before they reach all partitions, so begin with the partitions that earlier pages read least.
         come = {one.topic_partition: one.end_offset - newer[one.topic_partition.partition] for one in planned}
         ranges.sort(key=lambda one: come[one.topic_partition])
         share = self._share(ranges)

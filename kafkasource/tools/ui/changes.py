@@ -1,5 +1,6 @@
-"""What the page changes with `--write`: a record, a group's offsets, a topic. Each request names in `confirm` what it
-changes, as its user has confirmed it.
+"""Changes that the page makes with `--write`: a record, a group's offsets, a topic.
+
+Each request repeats the name of the changed thing in `confirm`, as its user has confirmed it.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Changes:
         return {"written": [{"partition": tp.partition, "offset": one.first_offset} for tp, one in written.items()]}
 
     def plan_offsets(self, asked: Document) -> Document:
-        """What `set_offsets` would change: the offsets of a place in a topic, beside the committed ones."""
+        """The effect of `set_offsets`: the offsets of a place in a topic, beside the committed offsets."""
         group, topic, to = (text(asked, name) for name in ("group", "topic", "to"))
         numbers = asked.get("partitions") or []
         if not isinstance(numbers, list) or not all(type(each) is int for each in numbers):

@@ -1,4 +1,4 @@
-"""What a request asks for, checked: names, numbers, places in logs. Errors are `Refused` with status 400."""
+"""Checks the parameters of a request: names, numbers, places in logs. Errors are `Refused` with status 400."""
 
 from __future__ import annotations
 

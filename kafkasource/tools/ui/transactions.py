@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from kafkasource.kafka.cluster.cluster import Cluster
 
 _STATES = (ONGOING, "PrepareCommit", "PrepareAbort")  # the last two: the end is decided, and not yet in every log
-_MOST = 500  # that one answer describes
+_MOST = 500  # in one answer
 
 
 def open_ones(cluster: Cluster) -> dict[str, object]:
-    """Those that the user may see (Describe on the id), of the brokers that answer within seconds.
+    """The open transactions that the user may see (Describe on the id), of the brokers that answer within seconds.
 
     Raises UnsupportedApiVersion where the brokers cannot list them (before 3.0).
     """

@@ -71,7 +71,7 @@ async function topicsView(parameters) {
   const listed = () => {
     const part = find.value.toLowerCase(), found = topics.filter(one => (box.checked || !one.internal) && one.topic.toLowerCase().includes(part));
     const rows = found.slice(0, MOST_ROWS).map(one => [make("span", {}, link({view: "topic", name: one.topic}, visible(one.topic)), one.internal ? make("span", {class: "tag"}, "internal") : ""),
-      full(one.partitions), full(one.replication), full(one.offsets), sizeText(one.size), healthNode(one.health)]);
+      full(one.partitions), full(one.replication), full(one.offsets), sizeText(one.bytes), healthNode(one.health)]);
     list.replaceChildren(rows.length ? table("lrrrrl", ["Topic", "Partitions", "Replicas", "Offsets", "Size", "Health"], rows) : quiet(part === "" ? "there is no topic" : "no name of a topic has this part"),
       found.length > MOST_ROWS ? quiet(`and ${full(found.length - MOST_ROWS)} more: find them by a part of their names`) : "");
   };
@@ -97,14 +97,15 @@ async function topicView(parameters) {
     return made;
   }));
   const about = card(make("div", {class: "head"}, make("h2", {}, visible(name)), tabs),
-    make("div", {class: "tiles"}, tile("partitions", full(topic.partitions), "partitions"), tile("offsets", full(topic.offsets), "offsets"), tile("size", sizeText(topic.size), "size"),
+    make("div", {class: "tiles"}, tile("partitions", full(topic.partitions), "partitions"), tile("offsets", full(topic.offsets), "offsets"), tile("size", sizeText(topic.bytes), "size"),
       tile("replication", full(topic.replication), "replicas"), tile("health", healthNode(topic.health), "health")));
   return [about, ...await bodies[tab](topic, parameters)];
 }
 
 function partitionsTab(topic) {
+  const offsetsOf = one => one.earliest === null ? null : one.latest - one.earliest;
   const rows = topic.logs.map(one => [full(one.partition), one.leader === null ? make("span", {class: "bad"}, "none") : String(one.leader), one.replicas.join(", "),
-    make("span", {class: one.in_sync.length < one.replicas.length ? "bad" : ""}, one.in_sync.join(", ") || "none"), full(one.earliest), full(one.latest), full(one.offsets), sizeText(one.size)]);
+    make("span", {class: one.in_sync_replicas.length < one.replicas.length ? "bad" : ""}, one.in_sync_replicas.join(", ") || "none"), full(one.earliest), full(one.latest), full(offsetsOf(one)), sizeText(one.bytes)]);
   const made = table("rrllrrrr", ["Partition", "Leader", "Replicas", "In sync", "Earliest", "Latest", "Offsets", "Size"], rows);
   made.classList.add("numbers");
   return [card(made, whyNoSize(topic.size_unknown))];

@@ -1,6 +1,9 @@
-"""What our HTTP servers share: the metrics server and `pykafka ui`. Standard library only.
+"""The HTTP server of the metrics server and of `pykafka ui`. Standard library only.
 
-site     listens, answers, closes       access       which requests it accepts
-handler  one request, its answer        certificate  TLS
-server   connections, a thread for each common.css, common.js   how our pages look, and what their scripts share
+site         listens, answers, closes
+server       connections, a thread for each
+handler      one request and its answer
+access       host names and the token that requests need
+certificate  TLS
+page         the pages' files: common.css, common.js
 """

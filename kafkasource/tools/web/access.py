@@ -1,4 +1,4 @@
-"""Which requests a server of ours accepts: the host names that a request may use, and a token. Pure: no socket.
+"""Decides which requests a server of ours accepts: by the request's host name, and by a token. Pure: no socket.
 
 Another website in the user's browser can reach this server by DNS rebinding: its own name then resolves to 127.0.0.1,
 and the browser takes our responses for that website's. Such a request has the other name in `Host`, so the server

@@ -31,7 +31,7 @@ class ServerCertificate:
 
     @classmethod
     def of(cls, kind: Kind, certificate: str | Path | None, key: str | Path | None) -> ServerCertificate | None:
-        """Of these files, else of those that the environment names; None where nobody names any. Raises OptionError."""
+        """The certificate in these files, else in the environment's; None if neither is set. Raises OptionError."""
         if certificate is None:
             certificate, key = kind.variable("CERTIFICATE"), key or kind.variable("KEY")
         if certificate:
@@ -41,7 +41,8 @@ class ServerCertificate:
         return None
 
     def context(self) -> ssl.SSLContext:
-        """For the next connection. Files that cannot be used, as they are half written, change nothing but the log."""
+        """The context of the next connection. Files that cannot be used, such as half-written ones, only cause a
+        warning."""
         with self._lock:
             states = self._states()
             if states != self._seen:

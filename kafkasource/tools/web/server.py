@@ -78,7 +78,7 @@ class Server(ThreadingHTTPServer):
             super().finish_request(encrypted, client_address)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """What a client does wrong is no error of the user's program: the standard library would print it there."""
+        """Log a client's fault at debug level. The standard library would print it in the user's program."""
         log.debug("connection from %s ended: %s", client_address, sys.exc_info()[1])
 
 

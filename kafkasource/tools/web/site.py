@@ -64,7 +64,7 @@ class Site:
 
     @property
     def url(self) -> str:
-        """Without a slash at its end."""
+        """The address, without a slash at its end."""
         host = str(self._server.server_address[0])
         host = _ALL_ADDRESSES.get(host, f"[{host}]" if ":" in host else host)
         return f"{self._scheme}://{host}:{self.port}"

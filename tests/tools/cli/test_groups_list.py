@@ -11,7 +11,7 @@ from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.tools.admin.groups import all_groups
 from kafkasource.tools.cli import main
-from kafkasource.tools.ui import groups
+from kafkasource.tools.ui.app import _groups
 
 
 class OfGroups(FakeKafka):
@@ -42,7 +42,7 @@ def test_the_others_groups_are_shown_and_the_exit_code_is_1(kafka, capsys):
 
 def test_the_pages_json_names_the_broker_that_does_not_answer(kafka):
     with Cluster(ClientConfig.of(kafka.bootstrap_servers)) as cluster:
-        shown: Any = groups.all_of_them(cluster)
+        shown: Any = _groups(cluster)
         lines = all_groups(cluster).lines
     assert [each.group for each in lines] == ["g"]
     assert (shown["unreachable"], len(shown["groups"])) == ([2], 1)

@@ -72,7 +72,7 @@ def test_topics_are_as_kafka_has_them(served, topic, kafka_broker):
     assert in_bytes > 0
     assert row == {
         **{"topic": topic, "internal": False, "partitions": 2, "replication": 1, "offsets": 20, "health": "ok"},
-        **{"size": in_bytes},
+        **{"bytes": in_bytes},
     }
     found = shown(served.get("/api/topic", name=topic))
     assert [(each["partition"], each["earliest"], each["latest"]) for each in found["logs"]] == [(0, 0, 10), (1, 0, 10)]

@@ -32,10 +32,10 @@ def records(*keys):
 
 def topic(name, health="ok"):
     totals = {"topic": name, "internal": False, "partitions": 12, "replication": 3, "offsets": 48_123_456_789}
-    log = {"partition": 0, "leader": 1, "replicas": [1, 2, 3], "in_sync": [1], "earliest": 0, "latest": 9, "offsets": 9}
+    log = {"partition": 0, "leader": 1, "replicas": [1, 2, 3], "in_sync_replicas": [1], "earliest": 0, "latest": 9}
     settings = [{"name": "message.timestamp.before.max.ms", "value": "9223372036854775807", "source": "default"}]
-    more = {"logs": [{**log, "size": 7}], "settings": settings, "settings_unknown": None, "topic_id": None}
-    return {**totals, **more, "size": 1 << 40, "health": health, "size_unknown": None}
+    more = {"logs": [{**log, "bytes": 7}], "settings": settings, "settings_unknown": None, "topic_id": None}
+    return {**totals, **more, "bytes": 1 << 40, "health": health, "size_unknown": None}
 
 
 def topics(*names):

@@ -34,7 +34,7 @@ class ClassArchive:
         return cls(jars / f"java-{known_by}.jsa")
 
     def using(self) -> tuple[str, ...]:
-        """Flags for each JVM that is to map the archive; none as long as there is no archive."""
+        """Flags with which a JVM maps the archive. Empty if the archive does not exist."""
         return (f"-XX:SharedArchiveFile={self.file}", "-Xshare:auto", *_SILENT) if self.file.exists() else ()
 
     def wanted(self) -> bool:

@@ -45,7 +45,7 @@ def _quoted(argument: str) -> str:
 
 
 def performance_flags() -> tuple[str, ...]:
-    """What `KAFKA_JVM_PERFORMANCE_OPTS` says, as Kafka's own scripts take it: flags for each JVM of a cluster.
+    """Flags for each JVM of a cluster, from `KAFKA_JVM_PERFORMANCE_OPTS`, as in Kafka's own scripts.
 
     A cluster that lives for seconds takes a third less processor time with `-XX:TieredStopAtLevel=1 -XX:+UseSerialGC`.
     """

@@ -1,4 +1,4 @@
-"""Which Java runs Spark, Kafka and Ivy here: `JAVA_HOME`, else `java` on the PATH, as Spark's own launcher looks."""
+"""Finds the Java that runs Spark, Kafka and Ivy: `JAVA_HOME`, else `java` on the PATH, as Spark's launcher does."""
 
 from __future__ import annotations
 

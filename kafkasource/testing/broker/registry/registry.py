@@ -32,13 +32,13 @@ _PORT_TAKEN = "already in use"
 
 
 class Registry:
-    """A real schema registry on 127.0.0.1: `with Registry() as registry: ... registry.url`.
+    """A real schema registry on 127.0.0.1: `with Registry() as registry: ... registry.url`. The arguments:
 
-    port                 a free one when absent
-    preferred_port       without `port`: taken where it is free
+    port                 default: a free port
+    preferred_port       used if `port` is absent and this port is free
     bootstrap_servers    of a Kafka without security, in which the registry keeps its schemas
     topic                the topic there
-    use_existing         with SCHEMA_REGISTRY_URL in the environment, use that registry and start nothing
+    use_existing         if SCHEMA_REGISTRY_URL is set, use that registry and start nothing
 
     It checks no credentials and speaks no TLS. Compatibility is NONE until a request sets it. Not thread-safe; belongs
     to the process that started it (stop() in a forked child does nothing).
@@ -74,7 +74,7 @@ class Registry:
 
     @property
     def url(self) -> str:
-        """What `schemaRegistry.url` takes, and other clients as `schema.registry.url`."""
+        """The value of `schemaRegistry.url`, and of `schema.registry.url` in other clients."""
         if self._existing is not None:
             return self._existing
         if self._port is None:
@@ -83,7 +83,7 @@ class Registry:
 
     @property
     def pid(self) -> int:
-        """Of its supervisor."""
+        """The pid of its supervisor."""
         assert self._process is not None
         return self._process.pid
 

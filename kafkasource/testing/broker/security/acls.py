@@ -100,7 +100,7 @@ def _ask(cluster: Cluster, api: Api, body: Body, results: str) -> None:
 
 
 def _await(cluster: Cluster, acls: Sequence[Acl], *, there: bool) -> None:
-    """The controller answers before the brokers have read from its log what it has written there."""
+    """Wait for every broker: the controller answers before the brokers have read its log."""
     deadline = time.monotonic() + _APPLIED_WITHIN_S
     for node in cluster.brokers().nodes:
         for acl in acls:

@@ -78,7 +78,7 @@ class Authority:
 
     @property
     def chain(self) -> tuple[x509.Certificate, ...]:
-        """From this intermediate up to the one below the root; nothing for a root."""
+        """The certificates from this intermediate up to the last below the root. Empty for a root."""
         return () if self._parent is None else (self.certificate, *self._parent.chain)
 
     def intermediate(self, name: str = "kafkasource test intermediate CA") -> Authority:
@@ -145,7 +145,7 @@ def _unsigned(
 
 
 def _with_key_ids(builder: x509.CertificateBuilder, own: PrivateKey, signing: PrivateKey) -> x509.CertificateBuilder:
-    """With the ids that Python 3.13's strict verification wants."""
+    """Add the key identifiers, which Python 3.13's strict verification requires."""
     subject = x509.SubjectKeyIdentifier.from_public_key(own.public_key())
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key())
     return builder.add_extension(subject, critical=False).add_extension(issuer, critical=False)

@@ -20,7 +20,7 @@ def entry(mechanism: str, options: Mapping[str, str]) -> str:
 
 
 def server_entry(mechanism: str, users: Mapping[str, str], keytab: Mapping[str, str]) -> str:
-    """What a broker needs: PLAIN has the passwords in it, and GSSAPI the options of its keytab.
+    """The entry of a broker: with the passwords for PLAIN, and with the options of its keytab for GSSAPI.
 
     SCRAM has its users in the cluster's metadata.
     """

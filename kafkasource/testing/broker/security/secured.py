@@ -61,7 +61,7 @@ class SecuredCluster:
 
     @property
     def tokens(self) -> TokenSigner:
-        """Whose tokens a listener with signed tokens takes."""
+        """Makes the tokens that a listener with signed tokens accepts."""
         if self._tokens is None:
             raise OptionError("this broker has no tokens: no listener of it has signed_tokens")
         return self._tokens
@@ -72,9 +72,9 @@ class SecuredCluster:
         return self._folder / "ca.pem"
 
     def server_properties(self, ports: NodePorts, legacy: bool) -> dict[str, object]:
-        """What a node needs beside its ordinary properties. `legacy`: from before KRaft."""
-        told = server_security.legacy_security if legacy else server_security.kraft_security
-        return told(self.security, ports, self._server_files)
+        """A node's properties for security. `legacy`: for a node from before KRaft."""
+        properties_of = server_security.legacy_security if legacy else server_security.kraft_security
+        return properties_of(self.security, ports, self._server_files)
 
     def jvm_flags(self, legacy: bool) -> tuple[str, ...]:
         """System properties of the brokers' JVMs."""
@@ -84,7 +84,7 @@ class SecuredCluster:
         return server_security.jvm_flags(self.security, self._server_files, jaas_file)
 
     def scram_credentials(self) -> list[str]:
-        """Of all users, for formatting."""
+        """The credentials of all users, for formatting."""
         return server_security.scram_credentials(self.security)
 
     @property
@@ -135,11 +135,11 @@ class SecuredCluster:
                 self._keystore(listener).write_bytes(authority.issue("kafka").pkcs12(self._password))
 
     def create_acls(self, *acls: Acl) -> None:
-        """As the super user. Every broker obeys them when this returns."""
+        """Make ACLs as the super user, and wait until every broker obeys them."""
         create_acls(self.bootstrap_servers("PLAINTEXT"), acls)
 
     def delete_acls(self, *acls: Acl) -> None:
-        """As the super user. No broker obeys them any more when this returns."""
+        """Remove ACLs as the super user, and wait until no broker obeys them."""
         delete_acls(self.bootstrap_servers("PLAINTEXT"), acls)
 
     def _access(self, listener_name: str | None, mechanism: str | None, user: str | None) -> ClientAccess:

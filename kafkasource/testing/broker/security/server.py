@@ -1,4 +1,4 @@
-"""A node's security in the words of server.properties, and what else Kafka reads at its start. Pure functions.
+"""A node's security as server.properties, JAAS files and JVM flags. Pure functions.
 
 KRaft releases have properties for each listener. Releases before KRaft have properties for all listeners, and a JAAS
 file that a system property of the JVM names.
@@ -35,7 +35,7 @@ class ServerFiles:
 
 
 def kraft_security(security: Security, ports: NodePorts, files: ServerFiles) -> dict[str, object]:
-    """What KRaft nodes need beside `server_properties`."""
+    """Properties of KRaft nodes, in addition to `server_properties`."""
     ours = dict(zip(security.listeners, (ports.client, *ports.further), strict=True))
     advertised = dict(zip(security.listeners, (ports.advertised, *ports.further), strict=True))
     protocols = [f"{each.name}:{each.protocol}" for each in ours]
@@ -58,7 +58,7 @@ def kraft_security(security: Security, ports: NodePorts, files: ServerFiles) -> 
 
 
 def legacy_security(security: Security, ports: NodePorts, files: ServerFiles) -> dict[str, object]:
-    """What nodes from before KRaft need beside `legacy_server_properties`; see `legacy_jaas`."""
+    """Properties of nodes from before KRaft, in addition to `legacy_server_properties`; see `legacy_jaas`."""
     listener = security.listener()
     inner = f"PLAINTEXT://{HOST}:{ports.unsecured}"
     told: dict[str, object] = {

@@ -1,7 +1,7 @@
-"""What a test cluster's security is to be: its listeners, users and ACLs as plain values, checked against the release.
+"""The wanted security of a test cluster: listeners, users and ACLs as plain values, checked against the release.
 
-A secured broker has several listeners: PLAINTEXT for the nodes themselves, for probes and for the super user who makes
-ACLs, and those of a `Security`. One broker can serve many kinds of clients so, which spares a JVM for each.
+A secured broker has several listeners: PLAINTEXT for the nodes themselves, for probes and for the super user, which
+makes ACLs, and the listeners of a `Security`. So one broker serves many kinds of clients, without a JVM for each.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _RESERVED = ("PLAINTEXT", "CONTROLLER")
 
 @dataclass(frozen=True)
 class Kerberos:
-    """Where the broker finds its KDC and its key. The client's part is for `client_properties`."""
+    """The files of the KDC and of the broker's key, and the client's for `client_properties`."""
 
     krb5_conf: Path
     keytab: Path  # the broker's
-    principal: str = "kafka/localhost@TEST"  # the host is the one that the listener advertises
+    principal: str = "kafka/localhost@TEST"  # with the host that the listener advertises
     client_keytab: Path | None = None
     client_principal: str | None = None
 
@@ -95,18 +95,19 @@ class Listener:
 
     @property
     def host(self) -> str:
-        """What the brokers advertise. The name of a Kerberos principal has a host's name, not an address."""
+        """The advertised host. The name of a Kerberos principal has a host's name, not an address."""
         return "localhost" if "GSSAPI" in self.mechanisms else HOST
 
 
 @dataclass(frozen=True)
 class Security:
-    """A cluster's listeners, and who may use them.
+    """A cluster's listeners, users and ACLs.
 
     users        passwords by user, for PLAIN and SCRAM. A kept `log_dir` keeps its SCRAM users and passwords: they are
                  written when it is formatted.
-    acls         what each may do; None: there is no authorizer. ANONYMOUS is the super user: the nodes themselves, and
-                 everybody on an SSL listener who shows no certificate. A client certificate's user is `CN=name`.
+    acls         the rights of each user; None: every user may do everything. ANONYMOUS is the super user: the nodes
+                 themselves, and clients without a certificate on an SSL listener. A client certificate's user is
+                 `CN=name`.
     """
 
     listeners: tuple[Listener, ...]
@@ -123,7 +124,7 @@ class Security:
         acls: Sequence[Acl] | None = None,
         client_auth: str = "none",
     ) -> Security:
-        """With one listener."""
+        """Security with one listener."""
         listener = Listener(protocol, tuple(mechanisms), client_auth=client_auth)
         return cls((listener,), dict(users or {}), None if acls is None else tuple(acls))
 
@@ -146,7 +147,7 @@ class Security:
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
-        """Of all listeners, each once."""
+        """The mechanisms of all listeners, each once."""
         return tuple(dict.fromkeys(name for each in self.listeners for name in each.mechanisms))
 
     @property

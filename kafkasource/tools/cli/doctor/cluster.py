@@ -79,7 +79,7 @@ def cluster_findings(arguments: argparse.Namespace, servers: str) -> Iterator[Fi
 
 
 def _bootstrap(config: ClientConfig, seen: dict[tuple[str, int], list[Visit]]) -> Iterator[Finding]:
-    """Only what is wrong: brokers follow, at the addresses that they advertise. Keeps what it has visited in `seen`."""
+    """Problems with the bootstrap servers; the brokers' own addresses follow later. Keeps its visits in `seen`."""
     for place in config.bootstrap_servers:
         seen[place] = visits(config, *place)
     reached = _any_reached(seen)
@@ -89,13 +89,13 @@ def _bootstrap(config: ClientConfig, seen: dict[tuple[str, int], list[Visit]]) -
             for finding in of_address("bootstrap", visit, alone):
                 if finding.level == OK:
                     continue
-                # Where another server answers, the job runs.
+                # The job runs if another server answers.
                 level = WARNING if reached else finding.level
                 yield Finding(level, finding.what, finding.found, finding.remedy)
 
 
 def _not_kafka(error: BootstrapFailed, seen: dict[tuple[str, int], list[Visit]]) -> Iterator[Finding]:
-    """The visits stop behind TCP where there is neither TLS nor SASL, and the client got no further there."""
+    """Findings for servers that do not speak Kafka. Without TLS and SASL a visit ends after TCP."""
     reasons = dict(error.attempts)
     for place, found in seen.items():
         reason = reasons.get(address_of(*place), "no answer")

@@ -1,4 +1,4 @@
-"""What this machine has: Python, the kernel, Spark, the Pythons of Spark's driver and workers, Java."""
+"""Checks this machine: Python, the kernel, Spark, the Pythons of Spark's driver and workers, Java."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.tools.cli.doctor.finding import FAILED, OK, WARNING, Finding
 
 _LEAST_SPARK = (4, 0)
-# The packages of kafkasource that have a compiled kernel, and what each does. Where the compiler fails at one, pip
-# compiles the others.
+# The packages of kafkasource that have a compiled kernel, and their purpose. If the compiler fails for one kernel, pip
+# still compiles the others.
 KERNELS = {
     "kafka.records": "reading and writing of records",
     "formats.decoding": "typed rows of Avro and Protobuf",
@@ -32,7 +32,7 @@ KERNELS = {
 
 
 def machine_findings(job: Path | None = None) -> Iterator[Finding]:
-    """`job`: a program in Python that Spark runs. Raises OptionError if it cannot be read."""
+    """All checks. `job`: a program in Python that Spark runs. Raises OptionError if it cannot be read."""
     registers = job is not None and _registers(job)
     yield _python()
     yield _kernel()
@@ -99,7 +99,7 @@ def _spark_home(version: str, home: str) -> Finding:
 
 
 def _version_of_pyspark() -> str | None:
-    """Of this Python; None: there is none. Such a Python is no driver, unless a cluster's spark-submit makes it one."""
+    """The version, or None without pyspark. Then this Python is a driver only under a cluster's spark-submit."""
     try:
         return metadata.version("pyspark")
     except metadata.PackageNotFoundError:
@@ -168,7 +168,7 @@ class _Named:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What an interpreter says of itself, or why it cannot."""
+    """An interpreter's facts about itself, or why it does not run."""
 
     shown: str
     fault: str = ""
@@ -196,7 +196,7 @@ class _Asked:
 
 
 def driver_python(registering_job: str | None = None) -> Finding:
-    """Which Python do spark-submit and pyspark start as the driver, and does Spark find the format by its name there?
+    """Check the Python that spark-submit and pyspark start as the driver: does Spark find the format by its name there?
 
     `registering_job`: as for `workers_python`.
     """
@@ -217,7 +217,7 @@ def driver_python(registering_job: str | None = None) -> Finding:
 
 
 def workers_python(registering_job: str | None = None) -> Finding:
-    """Which Python Spark starts on this machine for its workers, and does it find us?
+    """Check the Python that Spark starts on this machine for its workers: can it import us?
 
     `registering_job`: the name of a program that calls `kafkasource.register`, which this interpreter will run.
     """

@@ -1,4 +1,4 @@
-"""What the user may do with the topics, groups and transactional ids of a job."""
+"""Checks the user's rights on the topics, groups and transactional ids of a job."""
 
 from __future__ import annotations
 

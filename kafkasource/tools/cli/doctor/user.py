@@ -1,7 +1,7 @@
-"""As whom the client connects: its certificate, and the principal that brokers see, as far as it is known here.
+"""Shows the client's identity: its certificate, and the principal that brokers see.
 
-No broker tells a client its principal. So this is what a broker makes of the credentials unless it maps names
-(ssl.principal.mapping.rules, sasl.kerberos.principal.to.local.rules, principal.builder.class).
+No broker tells a client its principal. This is the principal that a broker derives from the credentials unless it maps
+names (ssl.principal.mapping.rules, sasl.kerberos.principal.to.local.rules, principal.builder.class).
 """
 
 from __future__ import annotations
