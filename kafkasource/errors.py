@@ -279,7 +279,7 @@ class BrokerError(KafkaSourceError):
     Codes that callers distinguish have a subclass; `error_for` chooses it. Catch the class, or compare `code`.
     """
 
-    CODE: ClassVar[int] = 0  # set by a subclass, which stands for one code
+    CODE: ClassVar[int] = 0  # of a class that stands for one code
 
     def __init__(self, code: int, context: str = "") -> None:
         super().__init__(code, context)
@@ -370,218 +370,6 @@ _GRANTS = {
     ("DescribeGroups", 30): "No permission to see the group: grant Describe on it.",
     ("ConsumerGroupDescribe", 30): "No permission to see the group: grant Describe on it.",
 }
-
-
-class OffsetOutOfRange(BrokerError):
-    CODE = 1
-
-
-class CorruptMessage(BrokerError):
-    CODE = 2
-
-
-class UnknownTopicOrPartition(BrokerError):
-    CODE = 3
-
-
-class LeaderNotAvailable(BrokerError):
-    CODE = 5
-
-
-class NotLeaderOrFollower(BrokerError):
-    CODE = 6
-
-
-class MessageTooLarge(BrokerError):
-    CODE = 10
-
-
-class CoordinatorLoadInProgress(BrokerError):
-    CODE = 14
-
-
-class CoordinatorNotAvailable(BrokerError):
-    CODE = 15
-
-
-class NotCoordinator(BrokerError):
-    CODE = 16
-
-
-class InvalidTopic(BrokerError):
-    CODE = 17
-
-
-class RecordListTooLarge(BrokerError):
-    CODE = 18
-
-
-class NotEnoughReplicas(BrokerError):
-    CODE = 19
-
-
-class IllegalGeneration(BrokerError):
-    CODE = 22
-
-
-class UnknownMemberId(BrokerError):
-    CODE = 25
-
-
-class RebalanceInProgress(BrokerError):
-    CODE = 27
-
-
-class TopicAuthorizationFailed(AuthorizationFailed):
-    CODE = 29
-
-
-class GroupAuthorizationFailed(AuthorizationFailed):
-    CODE = 30
-
-
-class ClusterAuthorizationFailed(AuthorizationFailed):
-    CODE = 31
-
-
-class UnsupportedSaslMechanism(BrokerError, AuthenticationFailed):
-    CODE = 33
-
-
-class IllegalSaslState(BrokerError, AuthenticationFailed):
-    CODE = 34
-
-
-class UnsupportedVersion(BrokerError):
-    CODE = 35
-
-
-class TopicAlreadyExists(BrokerError):
-    CODE = 36
-
-
-class InvalidPartitions(BrokerError):
-    CODE = 37
-
-
-class InvalidConfig(BrokerError):
-    CODE = 40
-
-
-class NotController(BrokerError):
-    CODE = 41
-
-
-class PolicyViolation(BrokerError):
-    CODE = 44
-
-
-class OutOfOrderSequenceNumber(BrokerError):
-    CODE = 45
-
-
-class DuplicateSequenceNumber(BrokerError):
-    CODE = 46
-
-
-class InvalidProducerEpoch(BrokerError):
-    CODE = 47
-
-
-class InvalidTxnState(BrokerError):
-    CODE = 48
-
-
-class InvalidProducerIdMapping(BrokerError):
-    CODE = 49
-
-
-class InvalidTransactionTimeout(BrokerError):
-    CODE = 50
-
-
-class ConcurrentTransactions(BrokerError):
-    CODE = 51
-
-
-class TransactionalIdAuthorizationFailed(AuthorizationFailed):
-    CODE = 53
-
-
-class OperationNotAttempted(BrokerError):
-    CODE = 55
-
-
-class SaslAuthenticationFailed(BrokerError, AuthenticationFailed):
-    CODE = 58
-
-
-class UnknownProducerId(BrokerError):
-    CODE = 59
-
-
-class NonEmptyGroup(BrokerError):
-    CODE = 68
-
-
-class GroupIdNotFound(BrokerError):
-    CODE = 69
-
-
-class FencedLeaderEpoch(BrokerError):
-    CODE = 74
-
-
-class UnknownLeaderEpoch(BrokerError):
-    CODE = 75
-
-
-class OffsetNotAvailable(BrokerError):
-    CODE = 78
-
-
-class MemberIdRequired(BrokerError):
-    CODE = 79
-
-
-class FencedInstanceId(BrokerError):
-    CODE = 82
-
-
-class InvalidTimestamp(BrokerError):
-    CODE = 32
-
-
-class InvalidRecord(BrokerError):
-    CODE = 87
-
-
-class UnstableOffsetCommit(BrokerError):
-    CODE = 88
-
-
-class ProducerFenced(BrokerError):
-    CODE = 90
-
-
-class UnknownTopicId(BrokerError):
-    CODE = 100
-
-
-class InconsistentTopicId(BrokerError):
-    CODE = 103
-
-
-class TransactionalIdNotFound(BrokerError):
-    CODE = 105
-
-
-class TransactionAbortable(BrokerError):
-    CODE = 120
-
-
-class RebootstrapRequired(BrokerError):
-    CODE = 129
 
 
 FATAL, RETRY, REFRESH = (False, False), (True, False), (True, True)  # refresh metadata, then retry
@@ -792,16 +580,71 @@ TABLE: dict[int, ErrorCode] = {
 """Kafka's error codes, as of 4.3.1."""
 
 
-def _subclasses(of: type[BrokerError]) -> dict[int, type[BrokerError]]:
-    found: dict[int, type[BrokerError]] = {}
-    for cls in of.__subclasses__():
-        if cls.CODE:
-            found[cls.CODE] = cls
-        found.update(_subclasses(cls))
-    return found
+_CLASSES: dict[int, type[BrokerError]] = {}  # by code; other codes are a BrokerError
 
 
-_CLASSES = _subclasses(BrokerError)
+def _class_of(code: int, *bases: type[KafkaSourceError]) -> type[BrokerError]:
+    """The class of a code that callers distinguish. Its name is Kafka's: OFFSET_OUT_OF_RANGE is OffsetOutOfRange."""
+    name = "".join(map(str.capitalize, TABLE[code].name.removesuffix("_EXCEPTION").split("_")))
+    attributes = {"CODE": code, "__doc__": TABLE[code].doc, "__module__": __name__}
+    made: type[BrokerError] = type(name, bases or (BrokerError,), attributes)
+    _CLASSES[code] = made
+    return made
+
+
+OffsetOutOfRange = _class_of(1)
+CorruptMessage = _class_of(2)
+UnknownTopicOrPartition = _class_of(3)
+LeaderNotAvailable = _class_of(5)
+NotLeaderOrFollower = _class_of(6)
+MessageTooLarge = _class_of(10)
+CoordinatorLoadInProgress = _class_of(14)
+CoordinatorNotAvailable = _class_of(15)
+NotCoordinator = _class_of(16)
+InvalidTopic = _class_of(17)
+RecordListTooLarge = _class_of(18)
+NotEnoughReplicas = _class_of(19)
+IllegalGeneration = _class_of(22)
+UnknownMemberId = _class_of(25)
+RebalanceInProgress = _class_of(27)
+TopicAuthorizationFailed = _class_of(29, AuthorizationFailed)
+GroupAuthorizationFailed = _class_of(30, AuthorizationFailed)
+ClusterAuthorizationFailed = _class_of(31, AuthorizationFailed)
+InvalidTimestamp = _class_of(32)
+UnsupportedSaslMechanism = _class_of(33, BrokerError, AuthenticationFailed)
+IllegalSaslState = _class_of(34, BrokerError, AuthenticationFailed)
+UnsupportedVersion = _class_of(35)
+TopicAlreadyExists = _class_of(36)
+InvalidPartitions = _class_of(37)
+InvalidConfig = _class_of(40)
+NotController = _class_of(41)
+PolicyViolation = _class_of(44)
+OutOfOrderSequenceNumber = _class_of(45)
+DuplicateSequenceNumber = _class_of(46)
+InvalidProducerEpoch = _class_of(47)
+InvalidTxnState = _class_of(48)
+InvalidProducerIdMapping = _class_of(49)
+InvalidTransactionTimeout = _class_of(50)
+ConcurrentTransactions = _class_of(51)
+TransactionalIdAuthorizationFailed = _class_of(53, AuthorizationFailed)
+OperationNotAttempted = _class_of(55)
+SaslAuthenticationFailed = _class_of(58, BrokerError, AuthenticationFailed)
+UnknownProducerId = _class_of(59)
+NonEmptyGroup = _class_of(68)
+GroupIdNotFound = _class_of(69)
+FencedLeaderEpoch = _class_of(74)
+UnknownLeaderEpoch = _class_of(75)
+OffsetNotAvailable = _class_of(78)
+MemberIdRequired = _class_of(79)
+FencedInstanceId = _class_of(82)
+InvalidRecord = _class_of(87)
+UnstableOffsetCommit = _class_of(88)
+ProducerFenced = _class_of(90)
+UnknownTopicId = _class_of(100)
+InconsistentTopicId = _class_of(103)
+TransactionalIdNotFound = _class_of(105)
+TransactionAbortable = _class_of(120)
+RebootstrapRequired = _class_of(129)
 
 
 def error_for(code: int, context: str = "") -> BrokerError:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from kafkasource.errors import InvalidConfig, UnsupportedApiVersion
+from kafkasource.errors import BrokerError, InvalidConfig, UnsupportedApiVersion
 from kafkasource.kafka.cluster.topics import Topics
 
 log = logging.getLogger("kafkasource.mirror")
@@ -26,7 +26,7 @@ class WillingTopics:
     def __init__(self, flow: str, target: str, topics: Topics) -> None:
         self._flow, self._target = flow, target
         self._topics = topics
-        self._anywhere: dict[tuple[str, str | None], InvalidConfig] = {}  # (setting, value) that no topic may have
+        self._anywhere: dict[tuple[str, str | None], BrokerError] = {}  # (setting, value) that no topic may have
         self._warned: set[tuple[str, str, str | None]] = set()  # (topic, setting, value)
 
     def create(self, topic: str, partitions: int, replication_factor: int, settings: Mapping[str, str]) -> None:
@@ -41,7 +41,7 @@ class WillingTopics:
                 validate_only=validate_only,
             )
 
-        def refused(configs: Mapping[str, str]) -> InvalidConfig | None:
+        def refused(configs: Mapping[str, str]) -> BrokerError | None:
             try:
                 attempt(configs, validate_only=True)
             except InvalidConfig as error:
@@ -63,7 +63,7 @@ class WillingTopics:
         """Set them. None: back to the brokers' default. Settings that were refused are tried again only beside others:
         some are valid only together."""
 
-        def refused(changes: Mapping[str, str | None]) -> InvalidConfig | None:
+        def refused(changes: Mapping[str, str | None]) -> BrokerError | None:
             try:
                 self._topics.change_settings(topic, changes, validate_only=True)
             except InvalidConfig as error:
@@ -88,8 +88,8 @@ class WillingTopics:
             )
 
     def _taken(
-        self, topic: str, wanted: Mapping[str, _Value], refused: Callable[[Mapping[str, _Value]], InvalidConfig | None]
-    ) -> tuple[dict[str, _Value], dict[str, InvalidConfig]]:
+        self, topic: str, wanted: Mapping[str, _Value], refused: Callable[[Mapping[str, _Value]], BrokerError | None]
+    ) -> tuple[dict[str, _Value], dict[str, BrokerError]]:
         """Those of `wanted` that the target takes together, and those that it refuses alone. Warns of those left
         out."""
         alone = {name: error for name, value in wanted.items() if (error := refused({name: value})) is not None}
@@ -110,7 +110,7 @@ class WillingTopics:
                 self._left_out(topic, name, value, error)
         return {name: value for name, value in settings.items() if (name, value) not in self._anywhere}
 
-    def _left_out(self, topic: str, name: str, value: str | None, error: InvalidConfig) -> None:
+    def _left_out(self, topic: str, name: str, value: str | None, error: BrokerError) -> None:
         if (topic, name, value) in self._warned:
             return
         self._warned.add((topic, name, value))

@@ -271,7 +271,7 @@ class Topics:
 
     def settings_or_refusals(
         self, topics: Iterable[str], *, propagation_ms: int = PROPAGATION_MS
-    ) -> tuple[dict[str, Sequence[Setting]], dict[str, AuthorizationFailed | UnknownTopicOrPartition]]:
+    ) -> tuple[dict[str, Sequence[Setting]], dict[str, BrokerError]]:
         """The same, and the topics whose settings this user may not see, or that do not exist, even after
         `propagation_ms` of asking again. Raises other errors."""
         names = [*dict.fromkeys(topics)]
@@ -282,12 +282,12 @@ class Topics:
 
         def attempt(
             left_ms: float,
-        ) -> tuple[dict[str, Sequence[Setting]], dict[str, AuthorizationFailed | UnknownTopicOrPartition]]:
+        ) -> tuple[dict[str, Sequence[Setting]], dict[str, BrokerError]]:
             pending = self._caller.send_any(DESCRIBE_CONFIGS, {"resources": resources}, left_ms)
             self._caller.wait(pending)
             late = self._caller.now_ms() >= patience_ms
             found: dict[str, Sequence[Setting]] = {}
-            refused: dict[str, AuthorizationFailed | UnknownTopicOrPartition] = {}
+            refused: dict[str, BrokerError] = {}
             for row in pending.result()["results"]:
                 name = row["resource_name"]
                 try:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kafkasource.errors import SaslAuthenticationFailed
+from kafkasource.errors import BrokerError, SaslAuthenticationFailed
 from kafkasource.kafka.process import PerProcess
 from kafkasource.kafka.security.recent import Recent
 from kafkasource.kafka.security.sasl.config import SaslConfig
@@ -31,7 +31,7 @@ class _Known:
     """What is known of one password at one cluster."""
 
     accepted: bool = False
-    refusal: SaslAuthenticationFailed | None = None
+    refusal: BrokerError | None = None
     failures: int = 0
     until_s: float = 0.0  # nobody asks before
     tried_by: object = None
@@ -77,7 +77,7 @@ class Refusals:
             code, f"{said}. This process asks no broker again for {left_s:.1f} s, as accounts may be locked"
         )
 
-    def refused(self, credentials: SaslConfig, servers: Servers, error: SaslAuthenticationFailed) -> None:
+    def refused(self, credentials: SaslConfig, servers: Servers, error: BrokerError) -> None:
         """A broker has said so."""
         if credentials.password is None:
             return
