@@ -189,7 +189,7 @@ class DecisionLog:
         return last_decision(self._groups.committed(self._group, None, require_stable=False))
 
     def places(self) -> list[TopicPartition]:
-        """Where records lie."""
+        """List the topic-partitions that hold records."""
         return [tp for tp, row in self._groups.committed(self._group, None).items() if row]
 
 

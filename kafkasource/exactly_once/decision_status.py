@@ -148,7 +148,7 @@ def was_decided(status: DecisionStatus, driver: DescribedTransaction | None) -> 
 
 @dataclass(frozen=True, slots=True)
 class LastBatch:
-    """What begin knows of the last batch that was, or may have been, decided under the prefix."""
+    """The last batch that was, or may have been, decided under the prefix, as begin knows it."""
 
     number: int  # of the decision
     kind: Kind
@@ -164,7 +164,7 @@ class LastBatch:
 
 
 def last_batch(last: Decision | None, status: DecisionStatus | None, decided: bool | None) -> LastBatch | None:
-    """What is known by the decision record, its status, and the coordinator where it was asked (`was_decided`).
+    """Combine the decision record, its status, and the coordinator's answer, if it was asked (`was_decided`).
 
     None: nothing is known of any batch.
     """
@@ -254,18 +254,18 @@ class StatusLog:
         """`places` exist: those that the batch was written to."""
         try:
             self._cluster.groups.keep(self._ids.kept_group, status.placed(places), RETENTION_MS)
-        except UnsupportedApiVersion as error:  # no release yet; what is gone is noticed all the same
+        except UnsupportedApiVersion as error:  # no release yet; other checks notice a missing status
             log.debug("batch %d: %r is not kept: %s", status.batch_id, status.state, error)
 
     def write_if_possible(self, status: DecisionStatus, places: Iterable[TopicPartition]) -> None:
-        """For what the next begin makes good."""
+        """Write it, or only log the error: the next begin repairs a missing status."""
         try:
             self.write(status, places)
         except KafkaSourceError as error:
             log.info("batch %d: %r is not kept: %s", status.batch_id, status.state, error)
 
     def write_without_rows(self, status: DecisionStatus) -> None:
-        """Where no partition was written to. Raises what the last place that it could lie at raises."""
+        """Find a place if no partition was written to. Raises the error of the last place that was tried."""
         try:
             return self.write(status, [ELSEWHERE])
         except KafkaSourceError:

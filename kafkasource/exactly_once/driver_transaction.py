@@ -42,12 +42,13 @@ class DriverTransaction:
     last: LastBatch | None = None  # under the prefix, as begin found it
 
     def counts(self, opened: int = 0, committed: int = 0, oldest_open_ms: float | None = None) -> TransactionCounts:
-        """Of its batch, with what begin recovered and aborted."""
+        """Count the batch's transactions, with those that begin recovered and aborted."""
         return TransactionCounts(opened, committed, oldest_open_ms, self.recovered, self.aborted)
 
 
 def write_file(source: IdentitySource, cluster: str, driver: DriverTransaction) -> None:
-    """By the process that began. An older file is replaced. A folder that cannot be written to is only logged."""
+    """Write the file, in the process that began. Replaces an older file. Only logs that a folder cannot be written
+    to."""
     path = _path(source, cluster)
     if path is None:
         return
@@ -66,7 +67,7 @@ def write_file(source: IdentitySource, cluster: str, driver: DriverTransaction) 
 
 
 def read_file(source: IdentitySource, cluster: str) -> DriverTransaction | None:
-    """By the process that aborts: the last one that was begun in this application; None: there is no file."""
+    """Read the transaction that this application began last, in the process that aborts; None: the file is missing."""
     path = _path(source, cluster)
     try:
         values = json.loads(path.read_text()) if path is not None else None

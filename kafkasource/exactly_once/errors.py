@@ -1,4 +1,4 @@
-"""What goes wrong with exactly once, and which answers of a coordinator mean that a transaction is gone."""
+"""Errors of exactly once, and the answers of a coordinator that mean that a transaction is gone."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class TooManyTransactions(KafkaSourceError):
 def not_open_text(name: str, epoch: int, found: DescribedTransaction | None, other: str) -> str:
     """The text of NotDecided, where a transaction of the batch is not open any more under this epoch.
 
-    `other`: who may have taken it, besides another query.
+    `other`: a further process that may have taken it, besides another query.
     """
     state = "unknown" if found is None else f"{found.state} under epoch {found.producer_epoch}"
     return (
@@ -76,7 +76,7 @@ def not_open_text(name: str, epoch: int, found: DescribedTransaction | None, oth
 
 
 def lost_text(batch_id: int, lost: Iterable[WrittenTransaction]) -> str:
-    """The text of LostTransactions: which task transactions are lost, and what the user can do."""
+    """The text of LostTransactions. It names the lost task transactions and the user's choices."""
     return (
         f"batch {batch_id} was decided, but brokers aborted the transactions of its tasks {_listed(lost)} before "
         "they were committed: more time than 'kafka.transaction.timeout.ms' had passed, most likely. The other tasks' "

@@ -1,4 +1,4 @@
-"""What a query's transactions are called, and what the decision record says of each.
+"""Names of a query's transactions, and the form in which the decision record lists them.
 
 Each task writes in a transaction of its own, the task transaction. Its transactional id is made of the query's
 prefix P and the task's slot (its partition id). Slots are reused batch after batch: brokers keep every transactional id
@@ -23,7 +23,7 @@ from kafkasource.types import ProducerId
 
 @dataclass(frozen=True, slots=True)
 class TransactionalIds:
-    """The names that one query uses, and no other query."""
+    """The names of one query. No other query uses them."""
 
     prefix: str
 
@@ -64,7 +64,7 @@ class WrittenTransaction:
         return ProducerId(self.producer_id, self.producer_epoch)
 
 
-# A packed transaction: slot less the slot before, less one (unsigned varint); producer id less the one before (zigzag
+# A packed transaction: slot less the slot before, less one (unsigned varint); producer id less the id before (zigzag
 # varlong); epoch (unsigned varint); rows (varlong); content (8 bytes). About 14 bytes: ids come from blocks of 1,000.
 
 

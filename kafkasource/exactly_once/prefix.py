@@ -1,4 +1,4 @@
-"""What the driver works with: the groups and transactions of one prefix at one cluster, and the options."""
+"""The groups and transactions of one prefix at one cluster, and the options. The driver works with them."""
 
 from __future__ import annotations
 

@@ -40,14 +40,14 @@ _METADATA_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True)
 class QueryIdentity:
-    """What begin found. It holds for one batch."""
+    """The identity that begin found. It holds for one batch."""
 
     ids: TransactionalIds
     query_id: str | None = None  # as the checkpoint says; None: not asked, as the prefix was given
     location: str | None = None  # of the checkpoint, where it may be asked
 
     def of_cluster(self, name: str) -> QueryIdentity:
-        """In one of several clusters, each of which has task transactions and a decision of its own."""
+        """The identity in one of several clusters. Each has its own task transactions and decision."""
         return replace(self, ids=TransactionalIds(f"{self.ids.prefix}-{name}"))
 
     def unless(self, query_id: str) -> str | None:
@@ -71,7 +71,7 @@ _accepted: PerProcess[dict[str, str]] = PerProcess(dict)  # by prefix: a query i
 
 @dataclass(frozen=True, slots=True)
 class IdentitySource:
-    """What the options say of the identity; nothing is read yet. Part of the pickled writer."""
+    """The identity as the options give it; nothing is read yet. Part of the pickled writer."""
 
     prefix: str | None = None
     location: str | None = None
@@ -159,7 +159,7 @@ def _read_remote(scheme: str, authority: str, path: str) -> bytes:
         return bytes(stream.read(_METADATA_BYTES))
 
 
-# By scheme and authority: looking up a bucket's region takes a round trip.
+# Cached by scheme and authority, because looking up a bucket's region takes a round trip.
 _filesystems: PerProcess[dict[tuple[str, str], fs.FileSystem]] = PerProcess(dict)
 
 

@@ -45,7 +45,7 @@ class Event(Enum):
     TAKEN = "taken"  # another producer has opened the transactional id, or brokers have aborted what was open too long
     DECISION = "decision"  # all tasks have written: the driver is about to decide, and does
     COMMIT = "commit"  # of a batch that is decided: by the driver that decided it, or by the next begin
-    BATCH_FAILED = "batch failed"  # Spark calls abort, or the next begin finds what is left
+    BATCH_FAILED = "batch failed"  # Spark calls abort, or the next begin finds its transactions
 
 
 class Action(Enum):
@@ -86,9 +86,9 @@ TRANSITIONS: dict[tuple[State, Event], tuple[State, Action | None]] = {
 
 
 class BatchState(Enum):
-    """What the process that moves the batch knows of it."""
+    """The batch as the process that moves it knows it."""
 
-    # Where a process starts.
+    # States in which a process starts.
     LEFT = "left by an earlier process"
     RETURNED = "all its tasks are done"
     FAILED = "one of its tasks failed, or its commit"
@@ -114,15 +114,15 @@ class BatchState(Enum):
 
 
 class BatchEvent(Enum):
-    # What Spark asks for.
+    # Calls of Spark.
     BEGIN = "begin"  # of this batch again, or of the next one
     ABORT = "abort"
-    # What the tasks say, where Spark asks for a commit.
+    # Reports of the tasks, when Spark asks for a commit.
     WROTE = "wrote"
     WROTE_LOST = "wrote lost rows again"  # or no task came that could
     NO_ROWS = "no rows"  # or all tasks skipped: it was decided in an earlier run
     GONE_WITHOUT = "gone without, as the user wants it"
-    # What the brokers say.
+    # Answers of the brokers.
     NO_RECORD = "no decision record of it"
     RECORD = "a decision record of it"
     ENDED_BEFORE = "P-kept says that its transactions have ended"
@@ -173,7 +173,7 @@ BATCH: dict[tuple[BatchState, BatchEvent], tuple[BatchState, BatchAction | None]
     (_BS.LEFT, _BE.NO_RECORD): (_BS.UNRECORDED, _BA.ABORT_OPEN),
     (_BS.ENDED, _BE.ABORTED): (_BS.ENDED, None),
     (_BS.UNRECORDED, _BE.ABORTED): (_BS.UNRECORDED, None),
-    (_BS.DECIDED, _BE.LOST_BEFORE): (_BS.LOST, None),  # the tasks are told, and obey 'lostTransactions'
+    (_BS.DECIDED, _BE.LOST_BEFORE): (_BS.LOST, None),  # the tasks learn of it, and obey 'lostTransactions'
     # commit.
     (_BS.RETURNED, _BE.NO_ROWS): (_BS.WITHOUT_ROWS, None),
     (_BS.RETURNED, _BE.GONE_WITHOUT): (_BS.WITHOUT_ROWS, _BA.KEEP_GONE_WITHOUT),
@@ -210,7 +210,7 @@ BATCH: dict[tuple[BatchState, BatchEvent], tuple[BatchState, BatchAction | None]
     (_BS.CLOSED, _BE.RECORD): (_BS.CLOSED, _BA.COMMIT_TASKS),  # commit failed after it had decided; or an earlier run's
     (_BS.CLOSED, _BE.ALL_COMMITTED): (_BS.COMMITTED, _BA.ABORT_TASKS),
     (_BS.CLOSED, _BE.SOME_LOST): (_BS.LOST, _BA.ABORT_TASKS),
-    # What silent tasks of another driver have open is that driver's.
+    # Open transactions of silent tasks of another driver belong to that driver.
     (_BS.TAKEN_OVER, _BE.NO_RECORD): (_BS.UNDECIDED, _BA.ABORT_REPORTED),
     (_BS.TAKEN_OVER, _BE.RECORD): (_BS.TAKEN_OVER, _BA.COMMIT_TASKS),
     (_BS.TAKEN_OVER, _BE.ALL_COMMITTED): (_BS.COMMITTED, _BA.ABORT_REPORTED),
@@ -223,7 +223,7 @@ BATCH: dict[tuple[BatchState, BatchEvent], tuple[BatchState, BatchAction | None]
 answer, a missing right) ends the process's work on the batch where it stands; the next begin continues from there."""
 
 
-# What begin finds.
+# Results of begin.
 
 
 class Record(Enum):
@@ -231,11 +231,11 @@ class Record(Enum):
 
     NONE = "none"  # nothing was decided, or the record has expired
     OLDER = "older"  # of a lower number than the status
-    NEWEST = "newest"  # of the status' number, or of a higher one; or there is no status
+    NEWEST = "newest"  # of the status' number, or of a higher one; or the status is missing
 
 
 class Status(Enum):
-    """The status of the last decision, in P-kept, and what the coordinator says where it is `deciding`."""
+    """The status of the last decision, from P-kept; if that is `deciding`, with the coordinator's answer."""
 
     NONE = "none"
     UNDECIDED = "undecided"  # or deciding, and the coordinator says that it was not decided
@@ -245,7 +245,7 @@ class Status(Enum):
 
 
 class Found(Enum):
-    """What is known by both: which batch was the last one, and whether it was decided."""
+    """The last batch by both, and whether it was decided."""
 
     NOTHING = "nothing"
     RECORDS_BATCH = "the record's batch, decided"
@@ -287,7 +287,7 @@ class Last(Enum):
 
 
 class Order(Enum):
-    """Where the batch that is to be written stands to the last one."""
+    """The order of the batch that is to be written and the last batch."""
 
     EARLIER = "earlier"
     SAME = "same"  # Spark runs it again
@@ -309,7 +309,7 @@ PLANS: dict[tuple[Last, Order], BatchPlan] = {
     (Last.DECIDED, Order.LATER): BatchPlan.WRITE,
     (Last.LOST, Order.EARLIER): BatchPlan.REFUSE,
     (Last.LOST, Order.SAME): BatchPlan.REPLACE,
-    # Of a stream lost only in name: Spark would not have gone on had they not ended.
+    # A stream lost them only in name: Spark goes on only after they ended.
     (Last.LOST, Order.LATER): BatchPlan.WRITE,
     (Last.UNDECIDED, Order.EARLIER): BatchPlan.REFUSE,
     (Last.UNDECIDED, Order.SAME): BatchPlan.WRITE,

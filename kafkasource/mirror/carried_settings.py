@@ -1,7 +1,8 @@
-"""Which settings of a topic the mirror itself has put there, and over which clusters they came.
+"""Settings of a topic that the mirror itself has written, and the clusters over which they came.
 
-For topics that flows carry in a circle under one name. A flow carries what changed at its source. What another flow has
-just written there looks like such a change: carried home, it would undo what was changed at home meanwhile.
+Needed for topics that flows carry in a circle under one name. A flow carries changes of its source. A setting that
+another flow has just written there looks like a change: carried home, it would undo a change that was made at home
+meanwhile.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from collections.abc import Mapping
 
 
 class CarriedSettings:
-    """Of all topics of a mirror, since it started. For several threads."""
+    """Settings of all topics of a mirror, since it started. For several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # By cluster and topic, by setting: the value that the mirror has put there, and the clusters that it was in.
+        # The value that the mirror has written and the clusters where it was: by cluster and topic, then by setting.
         self._put: dict[tuple[str, str], dict[str, tuple[str | None, frozenset[str]]]] = {}
 
     def been_in(self, cluster: str, topic: str, settings: Mapping[str, str]) -> Mapping[str, frozenset[str]]:
-        """By setting: the clusters that the value came from, where the mirror has put it there, and nobody has changed
-        it since. `settings`: those that the topic has now."""
+        """Find, by setting, the clusters that the value came from: of settings that the mirror has written and nobody
+        has changed since. `settings`: the topic's present settings."""
         with self._lock:
             put = self._put.get((cluster, topic), {})
             for name in [name for name, (value, _) in put.items() if settings.get(name) != value]:

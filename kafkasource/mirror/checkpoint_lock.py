@@ -1,7 +1,7 @@
 """One mirror at a time on a checkpoint: a lock on a file beside each query's checkpoint, where that is a local folder.
 
-Spark notices a second query on a checkpoint only when both write its next file, and then the one that ran well may be
-the one that dies. The system takes an flock back when its process ends, in whatever way, so a mirror that was killed
+Spark notices a second query on a checkpoint only when both write its next file, and then the query that ran well may
+die. The system takes an flock back when its process ends, in whatever way, so a mirror that was killed
 leaves nothing to clear away. On other file systems (hdfs:, s3a:) there is no such lock.
 """
 
@@ -19,7 +19,7 @@ log = logging.getLogger("kafkasource.mirror")
 
 
 class CheckpointLocks:
-    """Those that a mirror holds. One thread."""
+    """The locks that a mirror holds. One thread."""
 
     def __init__(self) -> None:
         self._descriptors: list[int] = []
@@ -44,8 +44,8 @@ class CheckpointLocks:
         except BlockingIOError:
             os.close(descriptor)
             raise OptionError(
-                f"another mirror runs with the checkpoint {location} (it holds the lock {path}): end that one, or give"
-                " this one a checkpoint of its own (checkpoint in the file, or --checkpoint)"
+                f"another mirror runs with the checkpoint {location} (it holds the lock {path}): end that mirror, or"
+                " give this mirror a checkpoint of its own (checkpoint in the file, or --checkpoint)"
             ) from None
         except OSError as error:  # a network's file system without locks
             os.close(descriptor)

@@ -17,7 +17,7 @@ log = logging.getLogger("kafkasource.mirror")
 
 
 def cluster_ids(routes: Iterable[Route]) -> dict[str, str | None]:
-    """By name; None for brokers before 0.10.1, which have no id. Blocks; asks all clusters at once.
+    """Ask all clusters at once for their ids. None for brokers before 0.10.1, which have no id. Blocks.
 
     Raises the error of a cluster that cannot be reached, unless it is only a target with `onSlowCluster` = discard.
     """

@@ -163,7 +163,7 @@ def record_before_rename(files: Files, sources: Collection[str], cluster_id: str
 
 
 def progress_of(files: Files, source: str, reader: Reader) -> Progress:
-    """What the checkpoint of this reader of a source says."""
+    """Read the progress of this reader of a source from its checkpoint."""
     found = checkpoint_in(files, f"{source}/{reader.name}")
     if found is None:
         return Progress(None)

@@ -264,7 +264,7 @@ class SparkEngine:
 
 
 def _default_scheme(spark: SparkSession) -> str:
-    """Of the file system that Hadoop takes for a location without one: "file", "hdfs"."""
+    """The scheme of the file system that Hadoop takes for a location without one: "file", "hdfs"."""
     url = spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS")  # core-site.xml may say it
     return str(url or "file").partition(":")[0].lower()
 
@@ -315,7 +315,7 @@ def _texts(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _first_line(error: object) -> str:
-    """The last Python error in a query's error text: the JVM's text around it is long.
+    """Find the last Python error in a query's error text, which is long because of the JVM's part.
 
     Spark says in two ways that another query writes to the checkpoint, and what to do in neither.
     """

@@ -187,7 +187,7 @@ class _Reading:
         return max(1.0, seconds)
 
     def _of_flow(self, pair: tuple[str, str], key: str, default: str | None) -> str:
-        """The flow's own value, else the one for all flows."""
+        """The flow's own value, else the value for all flows."""
         own = self._take(f"{pair[0]}->{pair[1]}.{key}")
         for_all = self._take(key)
         return own or for_all or default or ""

@@ -61,14 +61,14 @@ class Plan:
     refresh_topics_s: float = 5.0
     refresh_settings_s: float = 60.0
     warnings: tuple[str, ...] = ()
-    # By cluster and role (source, sink, admin): options that hold in place of the cluster's for this role alone.
+    # Options that hold in place of the cluster's for one role: by cluster and role (source, sink, admin).
     for_role: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict, repr=False)
     ways: Ways = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Raises OptionError for a plan that cannot work."""
         if not self.flows:
-            raise OptionError("the mirror has no flow: name at least one, with its source and target cluster")
+            raise OptionError("the mirror lacks a flow: name at least one, with its source and target cluster")
         self._check_flows()
         self._check_options()
         self._check_clusters()
@@ -165,9 +165,9 @@ class Route:
     write: Mapping[str, str] = field(repr=False)  # and of the write
     headers: Mapping[str, str]  # the headers that the source adds to each record
     checkpoint: str | None
-    # By cluster, the source included: the options to reach it.
+    # The options to reach each cluster, the source included.
     clients: Mapping[str, Mapping[str, str]] = field(repr=False)
-    # By source and target: the topics whose settings a flow of the plan carries on under the same name.
+    # The topics whose settings a flow carries on under the same name: by source and target.
     same_names: Mapping[tuple[str, str], str] = field(default_factory=dict)
     ways: Ways | None = None
 

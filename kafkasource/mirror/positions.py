@@ -31,7 +31,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class FlowRules:
-    """What decides which records of a source a flow copies, and where to."""
+    """The rules by which a flow chooses and names the records that it copies."""
 
     target: str
     topic: str  # the template of the topics' names there: `east.${topic}`
@@ -59,7 +59,7 @@ def _names(topics: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SourceRules:
-    """What a plan says of one source, as far as positions depend on it. No secrets."""
+    """The part of a plan for one source on which positions depend. No secrets."""
 
     flows: tuple[FlowRules, ...]
     headers: Mapping[str, str] = field(default_factory=dict)  # that the source adds to each record
@@ -82,7 +82,7 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the file beside the checkpoints says."""
+    """The contents of the file beside the checkpoints."""
 
     number: int  # each record has a higher one than the last
     source: str
@@ -149,7 +149,8 @@ def replan(
 
 
 def front_now(catch_up: Reader, shared: PartitionOffsets) -> Offsets:
-    """How far a catch-up may read: to where the shared reader is, in the topics that this one carries."""
+    """The ends up to which a catch-up may read: the shared reader's positions, in the topics that the catch-up
+    carries."""
     return {tp: max(end, shared.get(tp, end)) for tp, end in (catch_up.end or {}).items()}
 
 
@@ -167,7 +168,7 @@ def rest(front: PartitionOffsets, done: PartitionOffsets) -> int:
 def _places(
     rules: SourceRules, known: Mapping[FlowKey, PartitionOffsets], logs: Logs, ran: SourceRules | None
 ) -> dict[FlowKey, Offsets]:
-    """Where each flow goes on, in all partitions that it takes."""
+    """Find where each flow continues, in all partitions that it takes."""
     before = {flow.key: flow for flow in ran.flows} if ran is not None else {}
     new: dict[FlowKey, list[TopicPartition]] = {}
     found: dict[FlowKey, Offsets] = {}
@@ -308,7 +309,7 @@ def _flow(given: Mapping[str, Any]) -> FlowRules:
 
 
 def offsets_json(offsets: PartitionOffsets) -> dict[str, dict[str, int]]:
-    """As the option `startingOffsets` takes them."""
+    """Convert offsets to the form of the option `startingOffsets`."""
     found: dict[str, dict[str, int]] = {}
     for tp, offset in sorted(offsets.items()):
         found.setdefault(tp.topic, {})[str(tp.partition)] = offset

@@ -90,8 +90,8 @@ class WillingTopics:
     def _taken(
         self, topic: str, wanted: Mapping[str, _Value], refused: Callable[[Mapping[str, _Value]], BrokerError | None]
     ) -> tuple[dict[str, _Value], dict[str, BrokerError]]:
-        """Those of `wanted` that the target takes together, and those that it refuses alone. Warns of those left
-        out."""
+        """Divide `wanted` into settings that the target takes together and settings that it refuses. Warns of the
+        latter."""
         alone = {name: error for name, value in wanted.items() if (error := refused({name: value})) is not None}
         taken: dict[str, _Value] = {}
         for name in sorted(wanted, key=alone.__contains__):  # some are valid only together

@@ -43,7 +43,7 @@ log = logging.getLogger("kafkasource.mirror")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the checkpoint of a reader says."""
+    """A reader's progress, from its checkpoint."""
 
     done: PartitionOffsets | None  # next offsets after its last finished micro-batch; None: it never planned one
     open: bool = False  # a micro-batch was planned, and is not known to be finished
@@ -60,7 +60,7 @@ class Source:
 
 
 class World(Protocol):
-    """What a restart reads and writes. Each method may raise KafkaSourceError, and block."""
+    """The files that a restart reads and writes. Each method may raise KafkaSourceError, and block."""
 
     def progress(self, reader: Reader) -> Progress: ...
 
@@ -74,7 +74,7 @@ class World(Protocol):
         """Durable when it returns, and then the newest record."""
 
     def tidy(self, record: Record) -> None:
-        """Delete older records, and the folders of readers that this one does not name."""
+        """Delete older records, and the folders of readers that this record does not name."""
 
 
 def next_record(

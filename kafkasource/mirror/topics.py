@@ -45,7 +45,7 @@ from kafkasource.mirror.refused_settings import WillingTopics
 
 log = logging.getLogger("kafkasource.mirror")
 
-# For the offset map's topic: only the newest record of a partition counts.
+# Settings of the offset map's topic. It is compacted, because only the newest record of a partition counts.
 _MAP_SETTINGS = {
     "cleanup.policy": "compact",
     "segment.bytes": str(16 * 1024 * 1024),
@@ -93,9 +93,11 @@ def steps(
     before: Known | None = None,
     been_in: Mapping[str, Mapping[str, Collection[str]]] | None = None,
 ) -> list[Step]:
-    """The steps that make the target's topics like the source's `topics`. `before`: the source when this was last
-    done. `been_in`: the topics whose settings also come from the target to the source; by setting, the clusters that
-    its value was in. Of these topics only what is new at the source is carried, and never back."""
+    """Decide the steps that make the target's topics like the source's `topics`.
+
+    `before`: the source at the last time. `been_in`: topics whose settings also come from the target to the source; by
+    setting, the clusters that its value was in. A flow carries only changes of their settings, and never back.
+    """
     seen = before.settings if before else {}
     found: list[Step] = []
     for topic in sorted(topics):
@@ -159,7 +161,7 @@ class _Kept:
         self._unseen: set[str] = set()  # topics whose settings the target does not show, which the log has already
 
     def new(self, topics: Iterable[str]) -> set[str]:
-        """Those of `topics` that the mirror has not created at the target yet."""
+        """The topics that the mirror has not created at the target yet."""
         return set(topics) - (self.before.partitions.keys() if self.before else set())
 
     def look_after(self, topics: list[str], here: Known, *, first: bool = False) -> None:
@@ -188,7 +190,8 @@ class _Kept:
         self.before = Known({topic: here.partitions[topic] for topic in done}, {**kept, **new})
 
     def _settings_there(self, names: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        """Of these topics at the target. Without those that it does not show; it says so once."""
+        """Ask for the settings of these topics at the target. Settings that it does not show are missing; logged
+        once."""
         try:
             found, refused = self._target.settings_or_refusals(sorted(names))
         except UnsupportedApiVersion:  # before 0.11
@@ -201,8 +204,8 @@ class _Kept:
         return _of_the_topic(found)
 
     def _with_settings(self, topics: list[str], here: Known, there: set[str]) -> list[str]:
-        """Without those that were deleted at the target since the last look, if nobody has asked for their settings. To
-        the next look they are new: it asks, and makes them again."""
+        """Leave out topics that were deleted at the target since the last look, if their settings were not asked for.
+        The next look takes them for new: it asks, and makes them again."""
         if self.before is None or not (self.flow.create_topics and self.flow.sync_settings):
             return topics
         made = self.before.partitions
@@ -376,7 +379,7 @@ def _settings_here(source: Topics, names: Iterable[str]) -> tuple[Mapping[str, M
 
 
 def _of_the_topic(found: Mapping[str, Iterable[Setting]]) -> Mapping[str, Mapping[str, str]]:
-    """Without brokers' settings and defaults."""
+    """Keep the topic's own settings, without brokers' settings and defaults."""
     return {
         name: {each.name: each.value for each in settings if each.source == "topic" and each.value is not None}
         for name, settings in found.items()

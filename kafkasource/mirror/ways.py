@@ -1,4 +1,4 @@
-"""Which records each flow of a mirror leaves out, so that a record comes to every cluster once. Pure.
+"""Decides which records each flow of a mirror leaves out, so that a record comes to every cluster once. Pure.
 
 The rule is that of `sink/clusters/origin.py`: a record takes the shortest way. Where every flow names its topics
 `${source}.${topic}`, a topic's name says where its records have been, and a flow leaves out topics by their names.
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from kafkasource.mirror.flow import EVERY_TOPIC, Flow
 from kafkasource.sink.clusters.origin import Step, shortest_ways
 
-_MOST_WAYS = 10_000  # the search for a missed cluster ends after so many flows
+_MOST_WAYS = 10_000  # the search for a missed cluster ends after this many flows
 _ANY_TOPIC = "a-topic"  # a flow that takes every topic takes this one
 
 

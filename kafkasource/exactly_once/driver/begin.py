@@ -25,7 +25,7 @@ log = logging.getLogger("kafkasource.sink")
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """What this process began last under a prefix."""
+    """The batch that this process began last under a prefix."""
 
     producer: ProducerId
     number: int
@@ -64,10 +64,10 @@ class BatchBegin:
         }
         move(f"the last batch under {self._prefix.ids.prefix}", BatchState.LEFT, BatchEvent.BEGIN, steps)
         known = last_batch(self._last, self._status, self._decided)
-        # Of an older decision than the last batch's they are lost only in name: their slots were in use again since.
+        # Transactions of an older decision are lost only in name: the query went on, and used their slots again.
         of_last = known is not None and self._last is not None and known.number == self._last.number
         lost = self._found.lost if of_last and not self._went_on() else ()
-        if lost and self._write_id is not None and known is not None:  # no task is told: this is another write
+        if lost and self._write_id is not None and known is not None:  # no task learns of it: this is another write
             self._warn_of_lost_write(known.query_id, lost)
         driver = DriverTransaction(
             self._prefix.ids,

@@ -52,8 +52,8 @@ class BatchCommit:
         )
         self._status = None  # of a batch write nothing is kept: it is never replayed
         if driver.kind == "stream":
-            # A batch of which some rows are visible was decided before. That its rows were not decided again must not
-            # be taken for a batch without rows once the older record has expired: so nobody is named who could say it.
+            # Some rows of such a batch are visible: it was decided before. Once the older record has expired, "not
+            # decided again" must not be read as "without rows". So the status names no driver that could say it.
             decider = _NOBODY if replaces else driver.producer
             self._status = DecisionStatus(driver.number, query_id, batch_id, "deciding", decider, rows, content)
         # Known as it goes on.

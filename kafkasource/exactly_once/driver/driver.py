@@ -78,7 +78,8 @@ class ExactlyOnce:
         )
 
     def begin(self, write_id: str | None = None) -> BegunBatch:
-        """Before the tasks of a batch. When it returns nothing of this prefix is open, and what is decided is there.
+        """Begin a batch, before its tasks. Afterwards no transaction of this prefix is open, and all decided rows are
+        visible.
 
         `write_id`: of a batch write; None: a stream's micro-batch.
         """
@@ -113,6 +114,9 @@ class ExactlyOnce:
         if results:
             driver, query_id = driver_of(results)
         if driver is None:
-            log.info("batch %d failed before any task reported: the query's next start aborts what is open", batch_id)
+            log.info(
+                "batch %d failed before any task reported: the query's next start aborts its open transactions",
+                batch_id,
+            )
             return
         BatchAbort(self._prefix, driver, query_id, batch_id, results, slots).run()

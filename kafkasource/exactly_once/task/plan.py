@@ -1,4 +1,4 @@
-"""What begin says to the tasks of a batch, what each task is to do, and what it says to the driver. Plain values.
+"""Values that pass between begin, the tasks of a batch and the driver.
 
 `plan_task` decides for one task, from what begin found out: write, skip, or refuse. It asks nobody.
 """
@@ -32,7 +32,7 @@ OnLost = Literal["fail", "rewrite", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class BegunBatch:
-    """What begin found out, for the tasks of the batch. Pickled to each."""
+    """The result of begin, for the tasks of the batch. Pickled to each."""
 
     driver: DriverTransaction
     write_id: str | None  # of a batch write, in place of a query id; the tasks of a stream know theirs
@@ -56,7 +56,7 @@ class BegunBatch:
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What a task is to do: write, or skip; or write the rows of a lost transaction again."""
+    """A task's work: write, or skip, or write the rows of a lost transaction again."""
 
     write: bool
     again: WrittenTransaction | None = None
@@ -65,7 +65,7 @@ class TaskPlan:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What one task did for its batch. It goes back to the driver in the task's message."""
+    """One task's report for its batch. It goes back to the driver in the task's message."""
 
     driver: DriverTransaction
     query_id: str
@@ -75,7 +75,7 @@ class TaskResult:
     replaces: bool = False  # the transaction has the rows of a lost one
     partitions: tuple[TopicPartition, ...] = ()  # written to
     gone_without: bool = False  # skipped, though it is not known to be decided: 'lostTransactions' is skip
-    # Of the rows that the task got for the cluster, whether it wrote or skipped them (`ContentSum`).
+    # The sum of all rows that the task got for the cluster, written or skipped (`ContentSum`).
     rows: int = 0
     content: int = 0
     topics: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ _ABORT_MS = 5_000
 
 
 class Context(Protocol):
-    """What is used of pyspark's TaskContext."""
+    """The part of pyspark's TaskContext that is used."""
 
     def partitionId(self) -> int: ...
     def attemptNumber(self) -> int: ...
@@ -54,7 +54,7 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class Task:
-    """Which task of which batch this is. The ids are the same when Spark runs the batch again after a restart."""
+    """The task and its batch. The ids are the same when Spark runs the batch again after a restart."""
 
     query_id: str
     batch_id: int
@@ -65,7 +65,7 @@ class Task:
         """Raises OptionError and CannotWriteOnce where Spark runs it in a way that the guarantee does not allow."""
         if context is None:
             raise CannotWriteOnce("exactly once is written by Spark's tasks only: there is no TaskContext here")
-        # As Spark reads a boolean: Python's True becomes "True" in a SparkConf.
+        # Spark reads a boolean in this way: Python's True becomes "True" in a SparkConf.
         if (context.getLocalProperty("spark.speculation") or "").strip().lower() == "true":
             raise OptionError(
                 "'deliveryGuarantee'=exactly_once cannot be kept with spark.speculation=true: the second attempt of a "
@@ -165,8 +165,8 @@ class ExactlyOnceTask:
         return transaction
 
     def end_left(self, cluster: Cluster) -> None:
-        """By a task without rows: abort what an earlier run may have left open in its slot, where nobody can list it.
-        Blocks."""
+        """Abort the transaction that an earlier run may have left open in the slot of this task, which has no rows.
+        Only for brokers that cannot list transactions. Blocks."""
         if self.begun.ends_left and self.plan.write:
             ids, timeout_ms = self.begun.driver.ids, self.guarantee.timeout_ms
             cluster.transactions.init_producer_id(ids.task(self.task.slot), timeout_ms)
@@ -175,7 +175,7 @@ class ExactlyOnceTask:
 
     @contextmanager
     def aborting(self, cluster: Cluster) -> Iterator[None]:
-        """Where this block fails or is cancelled, abort the task's transaction, then raise the error."""
+        """Abort the task's transaction if this block fails or is cancelled, then raise the error."""
         try:
             yield
         except BaseException:
@@ -228,7 +228,7 @@ class ExactlyOnceTask:
             )
 
     def _claim(self, cluster: Cluster) -> ProducerId:
-        """With atomicBatch: be the one attempt of this task that writes, or raise.
+        """Become the only attempt of this task that writes (atomicBatch), or raise.
 
         An attempt's number does not tell: Spark counts from 0 again when it runs a stage again because shuffle files
         were lost, even beside an attempt that still runs. What two of them write under one producer id is mixed, or
@@ -272,7 +272,7 @@ class ExactlyOnceTask:
     def result(
         self, transaction: TaskTransaction | None, given: ContentSum, written: Collection[TopicPartition]
     ) -> TaskResult:
-        """What a task that wrote, or had no rows, says to the driver. Raises CannotWriteOnce, LostTransactions."""
+        """The report of a task that wrote, or had no rows. Raises CannotWriteOnce, LostTransactions."""
         if transaction is not None:
             self._refuse_given_up()
         own = self.claim

@@ -26,7 +26,7 @@ _MAY_WRITE = (ONGOING, "Empty")  # states of a task transaction whose task may s
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What begin found left of the last decision's batch, and of those that were never decided."""
+    """Transactions that begin found: those of the last decision's batch, and those that were never decided."""
 
     lost: tuple[WrittenTransaction, ...] = ()  # of the decision: these cannot be committed any more
     forgotten: bool = False  # the brokers know of some of these no more, nor whether they were committed
@@ -121,10 +121,10 @@ class TaskTransactions:
     def recover(
         self, last: Decision | None, all_ended: bool = False, ask: Callable[[], Listed] | None = None
     ) -> Recovered:
-        """First commit what is decided, then abort what is open, so that no decided transaction is aborted.
+        """Commit the decided transactions, then abort the open ones, so that no decided transaction is aborted.
 
         In mid-run nothing is open and each commit is a copy of one that was answered: one round trip. `ask` returns
-        what is open, where that was asked already: what opens later is of a driver that is fenced by now.
+        the open transactions, if they were asked for already: later ones belong to a driver that is fenced by now.
         """
         before = self._open_slots(last, ask)
         gone = self.commit(last, last.transactions) if last and not all_ended else {}
@@ -138,9 +138,9 @@ class TaskTransactions:
     def _abort_slots(self, last: Decision | None, slots: Sequence[int] | None) -> None:
         """Abort the task transactions in these slots.
 
-        None: nobody knows which are open. Then all slots below the highest of the last decision that it does not name.
-        The tasks after a start end what is open in their own slots (`ExactlyOnceTask`). What lies above both stays
-        open until `kafka.transaction.timeout.ms`: a batch of an earlier run that had more tasks than either.
+        None: nobody knows which are open. Then abort in all slots below the last decision's highest that it does not
+        name. The tasks after a start end open transactions in their own slots (`ExactlyOnceTask`). A slot above both
+        stays open until `kafka.transaction.timeout.ms`: a batch of an earlier run that had more tasks than either.
 
         A transaction that is open in a decided slot is a newer one: the decided one has ended by now.
         """
