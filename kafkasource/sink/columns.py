@@ -55,7 +55,7 @@ class InvalidSchema(KafkaSourceError, ValueError):
 
 @dataclass(frozen=True)
 class SinkSchema:
-    """Where each column of the Arrow batches stands. Pickled into every task."""
+    """The position of each column in the Arrow batches. Pickled into every task."""
 
     topic: str | None  # the option, which wins over the column
     positions: dict[str, int]  # by name, of the columns that exist
@@ -245,7 +245,7 @@ class SinkSchema:
         )
 
     def _error(self, bad: pa.RecordBatch, reasons: Column) -> BadRecord:
-        """For the first of these rows."""
+        """Raise the error of the first of these rows."""
         place = {name: bad.column(self.positions[name])[0] for name in dead_letters.PLACE if name in self.positions}
         where = ", ".join(f"{name} {value}" for name, value in place.items()) or "a row"
         return BadRecord(
@@ -296,7 +296,7 @@ def _unpack_row(value: pa.BinaryScalar) -> Unpacked:
 
 
 def _accepted(types: dict[str, str], *, offsets: bool, dead: bool) -> dict[str, tuple[str, ...]]:
-    """As `_ACCEPTED`, for these columns. `dead`: bad records become dead letters."""
+    """The types that these columns may have, from `_ACCEPTED`. `dead`: bad records become dead letters."""
     bad = dead or types.get(BAD_RECORD_COLUMN) == BAD_RECORD
     place = offsets or dead or (bad and types.get("offset") in _OFFSET["offset"])
     return _ACCEPTED | (_OFFSET if place else {}) | (_BAD_RECORD if bad else {})

@@ -1,7 +1,7 @@
 """Dead letters: records that a read could not decode, in a topic of their own (`badRecords=topic:NAME`).
 
 A row whose column `badRecord` is not null becomes one. The column has the key and the value as they were read, and the
-columns topic, partition, offset and headers say where, and what stood beside them. The dead letter has the same bytes
+columns topic, partition, offset and headers say where, and with which headers. The dead letter has the same bytes
 and headers. Behind these are the headers by which Kafka's share groups say where a dead letter comes from (KIP-1191).
 
 A row that a writer's schema does not take becomes one, too (`formats.writing.refused_rows`), as JSON in place of a

@@ -30,7 +30,7 @@ from kafkasource.types import NewTopic
 log = logging.getLogger("kafkasource.sink")
 
 _WITH_DEFAULTS = 4  # CreateTopics from this version on (KIP-464)
-_WITHOUT_CREATION = 4  # Metadata from this version on says that the broker is not to create what is asked for (KIP-4)
+_WITHOUT_CREATION = 4  # from this version on Metadata tells the broker not to create the topics that it names (KIP-4)
 
 
 class SeenTopics:
@@ -65,8 +65,8 @@ def create_missing(
 
 
 def try_to_create(name: str, config: ClientConfig, topic: str, new: NewTopic, *, trusted_ms: int, wait_ms: int) -> None:
-    """As `create_missing`, for a cluster that must not hold up others: waits for `wait_ms` at most, and then for ten
-    times as long not at all. An error is only logged. `name`: of the cluster."""
+    """Create the topic as `create_missing` does, for a cluster that must not delay others. Waits for `wait_ms` at most,
+    then not at all for 10 times as long. Only logs an error. `name`: of the cluster."""
     if TRIED.within(config, topic, 10 * wait_ms):
         return
     try:
@@ -78,8 +78,8 @@ def try_to_create(name: str, config: ClientConfig, topic: str, new: NewTopic, *,
 
 
 def create_in(cluster: Cluster, topic: str, new: NewTopic) -> None:
-    """Does the work of `create_missing`, without its memory. A topic that another process created at the same time is
-    no error."""
+    """Does the work of `create_missing`, without its memory. A topic that another process created at the same time
+    is accepted."""
     if not cluster.supports(CREATE_TOPICS):
         _require(cluster, topic)
         return

@@ -18,7 +18,7 @@ class ClusterReport:
 
     written: dict[TopicPartition, Written] = field(default_factory=dict)  # acknowledged
     discarded: dict[TopicPartition, Discarded] = field(default_factory=dict)
-    # With exactly once: one for each producer, or one for a task that skipped its rows.
+    # Exactly once: one for each producer, or a single result of a task that skipped its rows.
     results: tuple[TaskResult, ...] = ()
     mapped: dict[TopicPartition, Mapped] = field(default_factory=dict)  # with `offsetMap`
 

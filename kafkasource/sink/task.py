@@ -51,7 +51,7 @@ def to_one(
         outlet = Outlet(schema.dead_letter_topic, partitioner, schema.cluster_id, taking)
 
     def write(taken: Iterator[Rows], transaction: TaskTransaction | None = None) -> dict[TopicPartition, Written]:
-        # Not earlier: `ExactlyOnceTask.run` first waits for a row, and a producer that is only held ends when nobody
+        # The producer is taken only now: `ExactlyOnceTask.run` first waits for a row, and a producer ends when nobody
         # has used it for five minutes.
         producer = shared_producer(target.config)
         with producer.delivery(delivery=Delivery(transaction, outlet)) as delivery:

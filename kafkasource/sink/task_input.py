@@ -1,7 +1,7 @@
 """Tells the end of a task's rows from a connection that Spark closed in the middle of them.
 
 Spark cancels a task (`query.stop()`, another task of the job failed) by closing the connection to its Python worker.
-pyarrow takes that for the end of the stream of batches. So the task would flush what it has, report success to nobody,
+pyarrow takes that for the end of the stream of batches. So the task would flush its rows, report success to nobody,
 and leave its transaction open.
 
 After the stream of batches Spark always sends one word more, which PySpark's worker reads when the task is done

@@ -106,7 +106,7 @@ class _Writer:
         spare_imports_from_gc()
 
     def _write_id(self) -> str | None:
-        """Stands for the query's id in a batch write, which has no query."""
+        """The id of a batch write, in place of a query's id."""
         return None
 
     # The driver, before the tasks.
@@ -221,7 +221,7 @@ class _Writer:
         return self._driver(name, ids).commit(results, batch_id or 0)
 
     def _map_offsets(self, messages: Sequence[TaskReport | None], names: Iterable[str]) -> None:
-        """With `offsetMap`: record in these clusters where the rows of the batch lie."""
+        """Record in these clusters where the rows of the batch lie (`offsetMap`)."""
         maps = {}
         for name in names:
             target = self._targets[name]

@@ -35,7 +35,7 @@ def test_a_second_mirror_on_a_checkpoint_is_refused_with_the_next_step(tmp_path,
     with pytest.raises(OptionError, match="another mirror runs with the checkpoint") as error:
         second.take(location)
     assert location in str(error.value)
-    assert "end that one" in str(error.value)
+    assert "end that mirror" in str(error.value)
     assert "--checkpoint" in str(error.value)
 
 

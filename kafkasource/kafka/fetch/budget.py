@@ -1,4 +1,4 @@
-"""What one task may have in flight: the size of each fetch, and whether the task sends it before it needs the answer.
+"""Decides the size of each fetch of a task, and whether the task sends it before it needs the answer.
 
 One object for each task, `FetchBudget`, owns all of it: the memory that the task may take (`memory`), the fetches that
 are in flight, and the task's speed. The fetchers of the task's ranges ask it before each fetch, and say what the line

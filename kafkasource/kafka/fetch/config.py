@@ -38,7 +38,7 @@ class FetchSettings:
 
     @property
     def most_at_once(self) -> int:
-        """The most bytes that one fetch asks for, however long the way to the broker."""
+        """The most bytes that a fetch asks for, however long the way to the broker."""
         return max(min(self.most_fetch_bytes, self.max_message_bytes // 2), self.max_partition_bytes)
 
     @property

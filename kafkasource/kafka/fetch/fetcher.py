@@ -60,8 +60,8 @@ log = logging.getLogger("kafkasource.source")
 
 _RECORD_REFETCHES = 1  # how often a batch with a wrong CRC is fetched again
 _ANSWER_REFETCHES = 4  # how often an answer that cannot be decoded is fetched again
-_NEWS_TRAVELS_S = 3.0  # a topic counts as gone after brokers have denied it for so long: news of a topic takes a while
-_RECORD_BYTES = 1024  # assumed size of a record of which nothing has been seen: a high guess
+_NEWS_TRAVELS_S = 3.0  # a topic counts as gone after brokers have denied it for this long: news takes a while
+_RECORD_BYTES = 1024  # the assumed size of an unseen record: a high guess
 _ANY_BYTES = 2**31 - 1  # no limit: the size in a request is an int32
 _LEAST_THROTTLED_BYTES = 16_384  # a fetch gets no smaller than this for the sake of a quota
 _IS_DELETED = "the topic has been deleted"
@@ -69,10 +69,10 @@ _IS_GONE = f"{_IS_DELETED}, or recreated under its name"
 
 
 class Recovery(Enum):
-    """What a failed fetch calls for."""
+    """The next step after a failed fetch."""
 
     FAIL = auto()
-    REFRESH = auto()  # ask for the leader anew, and fetch a little later
+    REFRESH = auto()  # ask for the leader again, and fetch a little later
     RECONNECT = auto()  # fetch again over another connection
     ASK_BOUNDS = auto()  # the offset may be gone
     REFRESH_THEN_ASK = auto()  # the log may be gone, or the broker that was asked has not heard of it yet
@@ -127,9 +127,9 @@ class PartitionFetcher(Generic[Sent]):
         self._sleep = sleep
         self._in_flight: _InFlight[Sent] | None = None
         self._answer: FetchedPartition | None = None  # received, and not decoded yet
-        self._least_bytes = 0  # the next fetch asks for so much, after a batch that did not come whole
+        self._least_bytes = 0  # the next fetch asks for at least this much, after a batch that did not come whole
         self._most_bytes = _ANY_BYTES  # the next fetch asks for no more, after one that a quota held back
-        self._asked_bytes = 0  # the newest fetch asked for so much
+        self._asked_bytes = 0  # the size that the newest fetch asked for
         self._held_bytes = 0  # size of the answer that was received last
         self._held_since = 0.0
         self._damages = 0  # damaged answers at `position`
@@ -190,7 +190,7 @@ class PartitionFetcher(Generic[Sent]):
             self._in_flight = None
 
     def extend(self, seconds: float) -> None:
-        """Give the fetch in flight so much more time."""
+        """Give the fetch in flight this much more time."""
         if self._in_flight is not None:
             self._client.extend(self._in_flight.sent, seconds)
 
@@ -416,7 +416,7 @@ class PartitionFetcher(Generic[Sent]):
             self.position = self._range.start_offset
 
     def _bind_anew(self) -> bool:
-        """Read what the log holds now, as the JVM connector's batch does. False: there is no log."""
+        """Read the present contents of the log, as the JVM connector's batch does. False: the log does not exist."""
         try:
             now = self._client.bind_anew()
         except DeadlineExceeded as error:

@@ -1,4 +1,4 @@
-"""The rows of a task from the cluster that its process keeps, also where that has been set up anew since.
+"""Reads the rows of a task from the cluster that its process keeps, even if the cluster was set up again since.
 
 A worker outlives many tasks. Its cluster knows the id of the cluster from an earlier query, and ends where another one
 answers at the same addresses. A plan that was made since is of the new one.
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def fetch_kept(
     config: ClientConfig, ranges: Sequence[OffsetRange], settings: FetchSettings
 ) -> Iterator[pa.RecordBatch]:
-    """As `fetch`; it begins once more on a new cluster where the kept one ends before any row, and the new one has the
-    topics that were planned. Raises ClusterMismatch otherwise."""
+    """Fetch as `fetch` does. If the kept cluster ends before any row, start again on a new cluster that has the planned
+    topics. Raises ClusterMismatch if it has not."""
     cluster = shared_cluster(config)
     was_kept = cluster.metadata.cluster_id is not None
     rows = fetch(cluster, ranges, settings)

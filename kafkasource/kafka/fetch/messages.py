@@ -1,4 +1,4 @@
-"""The Fetch of one partition: its request body, and what the response says. Values in, values out, no I/O."""
+"""The Fetch of one partition: its request body, and the contents of the response. Values in, values out, no I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LAST_VERSION_BY_NAME = 12  # from 13 on a fetch names topics by id (KIP-516)
 
 @dataclass(frozen=True, slots=True)
 class FetchedPartition:
-    """What a broker answered about one partition. `records` views the response: whole batches, the last may be cut."""
+    """A broker's answer about one partition. `records` views the response: whole batches, the last may be cut."""
 
     records: memoryview | bytes
     high_watermark: int
@@ -25,7 +25,7 @@ class FetchedPartition:
     log_start_offset: int | None = None
     aborted_transactions: tuple[tuple[int, int], ...] = ()  # (producer id, first offset) among these records
     preferred_read_replica: int | None = None  # node id of the replica to ask; then `records` is empty (KIP-392)
-    throttled_ms: int = 0  # a quota of the broker allows nothing now, and for so long (KIP-219); `records` is empty
+    throttled_ms: int = 0  # a quota of the broker allows nothing for this long (KIP-219); `records` is empty
 
 
 def request_body(

@@ -49,7 +49,7 @@ class LogBounds:
 
 
 class PartitionClient(Protocol[Sent]):
-    """What the fetcher needs of the cluster, for one partition. `Sent` stands for a request that is in flight."""
+    """The calls of the cluster that the fetcher needs, for one partition. `Sent` stands for a request in flight."""
 
     @property
     def is_ready(self) -> bool:
@@ -70,7 +70,7 @@ class PartitionClient(Protocol[Sent]):
         """Wait for the answer, within `request.timeout.ms`. Raises the error of the broker or of the connection."""
 
     def extend(self, sent: Sent, seconds: float) -> None:
-        """Give a request that is in flight so much more time."""
+        """Give a request that is in flight this much more time."""
 
     @property
     def round_trip_s(self) -> float:
@@ -100,9 +100,9 @@ class PartitionClient(Protocol[Sent]):
         """After `is_gone` or `bounds`: did no topic have the name?"""
 
     def bind_anew(self) -> OffsetRange | None:
-        """What a range from `earliest` to `latest` is in the log of now, after a truncation or another log of the name.
+        """Bind a range from `earliest` to `latest` to the present log, after a truncation or another log of the name.
 
-        None: there is no log.
+        None: the log does not exist.
         """
 
     def high_watermark(self) -> int | None:
@@ -220,7 +220,7 @@ class ClusterPartition:
             line.timed_out(sent.max_bytes, sent.pending.error)
         with cluster.caller.reading(FETCH):
             fetched = read_response(sent.pending.result(), self._tp, sent.fetch_offset, sent.topic_id)
-        if not fetched.throttled_ms:  # else it tells nothing of the line, nor of the log
+        if not fetched.throttled_ms:  # a throttled answer says nothing of the line or the log
             line.came(len(fetched.records), sent.max_bytes, took_s, waited_s)
             self._log.pin(sent.topic_id)
         return fetched

@@ -52,7 +52,7 @@ def decode_pieces(
 def portions(records: memoryview | bytes, most_bytes: int) -> Iterator[memoryview]:
     """Cut an answer between record batches, so that no portion is much larger than `most_bytes`.
 
-    A portion is larger by half at most, or is a single batch. A last batch that did not come whole stays with the one
+    A portion is larger by half at most, or is a single batch. A last batch that did not come whole stays with the batch
     before. Bytes that are no record batches stay whole, and the decoder raises the error.
     """
     view = memoryview(records).cast("B")

@@ -1,4 +1,4 @@
-"""Is the log that a task is about to read the one that was planned? Topic id (KIP-516) and leader epoch (KIP-320) say.
+"""Tells whether the log that a task reads is the planned log, by topic id (KIP-516) and leader epoch (KIP-320).
 
 A process's shared cluster may remember a topic or a leader that is older than the plan's, or one that is newer:
 
@@ -80,7 +80,7 @@ class PlannedLog:
         self.offset_range = replace(self.offset_range, start_offset=0, topic_id=self.topic_id, leader_epoch=None)
 
     def pin(self, topic_id: uuid.UUID | None) -> None:
-        """A fetch with this id succeeded. If the plan has no id, the range keeps this one from now on."""
+        """Note that a fetch with this id succeeded. If the plan has no id, the range keeps this id from now on."""
         self.topic_id = self.topic_id or topic_id
         self.asked.clear()
 
@@ -100,7 +100,7 @@ class PlannedLog:
 
     @property
     def current_epoch(self) -> int | None:
-        """For requests to the leader: one of before the plan, which still believes that it leads, does not know it.
+        """The epoch for requests to the leader. An older leader, which still believes that it leads, does not know it.
 
         None where metadata have no epoch (brokers before 2.4).
         """
@@ -149,7 +149,7 @@ class PlannedLog:
 
 
 def planned_epochs(logs: Iterable[PlannedLog]) -> dict[TopicPartition, int]:
-    """Those that are known."""
+    """The ids that are known."""
     return {one.topic_partition: one.planned_epoch for one in logs if one.planned_epoch is not None}
 
 

@@ -1,4 +1,4 @@
-"""What one task reads: its ranges one after the other. Runs in an executor's Python worker, or in a `Reader`.
+"""Reads the ranges of one task, one after the other. Runs in an executor's Python worker, or in a `Reader`.
 
 A task of many small ranges does not pay a round trip for each: once it has sent the last fetch of a range, it begins
 the ranges behind it. The task has at most `readAhead` x `max.partition.fetch.bytes` in flight, for all its
@@ -140,8 +140,8 @@ class _InOrder(Generic[Sent]):
                 fetcher.close()
 
     def _was_away(self, seconds: float) -> None:
-        """Spark had the rows for so long, and nobody polled for the answers of the fetches in flight. Their time does
-        not run meanwhile: one that is late ends its connection, with all that is under way on it."""
+        """Give the fetches in flight the time that Spark took for the rows, in which nobody polled for answers. A late
+        fetch would end its connection, with all that is under way on it."""
         for fetcher in self._begun:
             fetcher.extend(seconds)
 

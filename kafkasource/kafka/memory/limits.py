@@ -22,7 +22,7 @@ from typing import Protocol
 
 from kafkasource.kafka.memory.shares import MIB
 
-PYTHONS_SHARE = 4  # one in so many bytes of the container
+PYTHONS_SHARE = 4  # Python's data gets this fraction (one in four) of the container
 WORKERS_PER_TASK = 2
 LEAST_DERIVED_BYTES = 16 * MIB
 _UNLIMITED = 1 << 60  # cgroup v1 says "no limit" by a very large number
@@ -30,7 +30,7 @@ _UNLIMITED = 1 << 60  # cgroup v1 says "no limit" by a very large number
 
 @dataclass(frozen=True)
 class Limit:
-    """The bytes that one process may take, and where that number comes from."""
+    """The bytes that a process may take, and the origin of that number."""
 
     bytes: int
     source: str
@@ -112,7 +112,7 @@ def _usable_cores() -> int:
 
 
 class _Task(Protocol):
-    """What is needed of pyspark's TaskContext."""
+    """The part of pyspark's TaskContext that is used."""
 
     def getLocalProperty(self, key: str) -> str | None: ...
 

@@ -43,7 +43,7 @@ PARTS = (
         DECODED,
         Fraction(1, 4),
         False,
-        "rows as Arrow batches on their way to Spark, and what is decompressed for them",
+        "rows as Arrow batches on their way to Spark, and scratch memory of decompression",
         "answers are decoded in pieces of at most a sixteenth",
     ),
     Share(

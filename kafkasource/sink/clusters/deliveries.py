@@ -1,4 +1,4 @@
-"""Counts what a task handed over to one cluster, and what became of it.
+"""Counts the records that a task handed over to one cluster, and their outcome.
 
 Handed over = acknowledged + discarded, for every topic-partition. Records are discarded in many places and threads, and
 are not counted there: the ledger finds them as the difference at the end.
@@ -48,7 +48,7 @@ class ClusterDelivery(Delivery):
         self.stored_at: dict[TopicPartition, StoredAt] | None = None  # filled where it is not None
 
     def takes(self, topic: str, columns: RecordColumns, order: memoryview | None, spans: Sequence[Span]) -> None:
-        """With exactly once, count these rows, which are about to be handed over."""
+        """Count these rows, which are about to be handed over (exactly once)."""
         if self.transaction is not None:
             self.content.add(topic, columns, order, spans)
 
@@ -103,7 +103,7 @@ class ClusterDelivery(Delivery):
 
 
 class Ledger:
-    """The records that one task handed over to one cluster. For the task's thread."""
+    """The records of a task that were handed over to one cluster. For the task's thread."""
 
     def __init__(self) -> None:
         self._handed_over: dict[TopicPartition, tuple[int, float]] = {}  # records, bytes

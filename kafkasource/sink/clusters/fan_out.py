@@ -61,7 +61,7 @@ class _Sending:
     deliveries: dict[int, ClusterDelivery] = field(default_factory=dict)  # by the producer's number
     ledger: Ledger = field(default_factory=Ledger)
     refused: ContentSum = field(default_factory=ContentSum)  # of rows that no producer got
-    taken_topics: dict[str, bool] = field(default_factory=dict)  # seen so far: does the cluster get them?
+    taken_topics: dict[str, bool] = field(default_factory=dict)  # topics of earlier rows: does the cluster get them?
     handed_over: dict[int, HandedOver] = field(default_factory=dict)  # by the producer's number, with `offsetMap`
     left_out: HandedOver = field(default_factory=HandedOver)  # likewise: rows whose topic the cluster refuses
 
@@ -72,7 +72,7 @@ class _Sending:
         return taken
 
     def refuse(self, topic: str, columns: RecordColumns) -> None:
-        """With exactly once, count rows that no producer gets."""
+        """Count rows that no producer gets (exactly once)."""
         if self.open_transaction is not None:
             self.refused.add(topic, columns)
 
@@ -122,11 +122,12 @@ class FanOutDelivery:
         return one.ledger.discarded(one.written())
 
     def mapped(self, cluster: str) -> dict[TopicPartition, Mapped]:
-        """With `offsetMap`: where rows lie, by the source's topic-partition. Partitions that are acknowledged whole."""
+        """The places of rows for the offset map, by the source's topic-partition. Only partitions that are
+        acknowledged whole."""
         return self.sending[cluster].mapped()
 
     def refused(self, cluster: str) -> ContentSum:
-        """Of the rows that no producer got: the cluster refuses their topics."""
+        """The sum of the rows that no producer got, because the cluster refuses their topics."""
         return self.sending[cluster].refused
 
     def deliveries(self, cluster: str) -> dict[int, ClusterDelivery]:
@@ -274,7 +275,7 @@ class FanOut:
         may be silent. None: the rows must be discarded.
 
         A missing topic, or partition, does not make a cluster slow, because the broker answers. The sink asks again for
-        as long as a sink with one cluster does: whoever mirrors a topic is about to create it.
+        as long as a sink with one cluster does: the mirror is about to create the topic.
         """
         target, health = one.target, one.cluster.health
         producer = one.cluster.producers[0]
@@ -352,7 +353,7 @@ class FanOut:
 
     def _make_room(self, one: _Sending, delivery: FanOutDelivery) -> None:
         """Return when the cluster's queue is below its high watermark, or after acting on it."""
-        # Of these alone one can say that they wait: another that gets none of the task's rows has nothing to send.
+        # Only these clusters wait: another cluster that gets none of the task's rows has nothing to send.
         others = [other.cluster for other in delivery.sending.values() if other is not one and other.deliveries]
         while True:
             health, queue = one.cluster.health, one.cluster.queue()

@@ -41,7 +41,7 @@ class Recorder:
     """The thread that writes one topic's spans. Its methods are for the thread of the commits.
 
     While this process lives, it keeps spans that it could not write, and writes them with those of the next
-    micro-batch. After a commit has waited in vain, commits do not wait for ten times as long: an unreachable cluster
+    micro-batch. After a commit waited without success, commits do not wait for 10 times as long: an unreachable cluster
     costs the others at most a tenth of the time.
     """
 
@@ -90,7 +90,7 @@ class Recorder:
                 if self._topic is None:
                     self._topic = self._open_topic()
                 self._topic.add(mapped)
-            except Exception as error:  # any error: a later commit begins anew
+            except Exception as error:  # any error: a later commit starts again
                 if self._topic is not None:
                     self._topic.close()
                     self._topic = None

@@ -51,7 +51,7 @@ class OffsetSpan(NamedTuple):
         overlap = later.source_first < self.source_next or later.target_first < self.target_next
         shift = None if overlap or self.shift is None or later.shift is None else min(self.shift, later.shift)
         if shift is not None and later.source_first > self.source_next:
-            # What lies between, records that the map does not know, if there are any: not below the end of this span.
+            # Records between them that the map does not know are not below the end of this span.
             shift = min(shift, self.target_next - (later.source_first - 1))
         return OffsetSpan(
             self.source_first,
@@ -62,7 +62,7 @@ class OffsetSpan(NamedTuple):
         )
 
     def cost(self, later: OffsetSpan) -> int:
-        """If both were joined, a reader would read at most so many more records twice."""
+        """The number of records that a reader would read twice, at most, if both spans were joined."""
         if self.shift is None or later.shift is None:
             return max(self.target_next, later.target_next) - min(self.target_first, later.target_first)
         return abs(later.shift - self.shift)
@@ -97,8 +97,7 @@ def _continues(one: OffsetSpan, later: OffsetSpan) -> bool:
 
 
 class HandedOver:
-    """The rows that one producer of a cluster got in one task, by the target's topic-partition. For the task's
-    thread."""
+    """The rows that a producer of a cluster got in one task, by the target's topic-partition. For the task's thread."""
 
     def __init__(self) -> None:
         self._runs: dict[TopicPartition, list[list[int]]] = {}  # source offset of the first, after the last; rows
@@ -188,8 +187,8 @@ OffsetMap = Mapping[TopicPartition, Mapped]
 
 
 def gathered(parts: Iterable[OffsetMap]) -> dict[TopicPartition, Mapped]:
-    """The spans of several producers, or of several tasks, joined. None for a partition of which one does not know
-    where its records lie: those of the others may lie on both sides of them."""
+    """The spans of several producers, or of several tasks, joined. None for a partition if one of them does not know
+    where its records lie: records of the others may lie on both sides."""
     found: dict[TopicPartition, list[Mapped]] = {}
     for part in parts:
         for tp, one in part.items():
@@ -226,7 +225,7 @@ def _laid_beside(runs: Iterable[Sequence[int]], ranges: Sequence[tuple[int, int]
             pieces += 1
             left, source, at = left - taken, source + taken, at + taken
         if not dense and target_first is not None:
-            # With holes in the source only, as many records are left at most as offsets.
+            # If only the source has holes, at most as many records are left as offsets.
             yield OffsetSpan(source_first, source_next, target_first, at, at - source_next if pieces == 1 else None)
 
 

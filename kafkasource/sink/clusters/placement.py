@@ -23,7 +23,7 @@ _Place = tuple[_Rule, int, tuple[int, ...]]
 
 
 class Placement:
-    """For one task, on its thread."""
+    """Places the rows of one task, on the task's thread."""
 
     def __init__(self) -> None:
         self._placers: dict[_Place, Placer] = {}
@@ -46,7 +46,7 @@ class Placement:
             self._shared.clear()
 
     def place(self, rows: Rows, target: ClusterTarget, partitions: int, available: Sequence[int]) -> Placed:
-        """As `Placer.place`. The same object for clusters that place alike, if all get these rows."""
+        """Place rows like `Placer.place`. Clusters that place alike share the result, if all get these rows."""
         key = _placing(target), partitions, tuple(available)
         placer = self._placers.get(key)
         if placer is None:
@@ -61,7 +61,8 @@ class Placement:
         return placed
 
     def shared(self, rows: Rows, placed: Placed, target: ClusterTarget) -> SharedRows | None:
-        """What the cluster shares of these rows with others. The first that asks leads. None: nothing."""
+        """The part of these rows that the cluster shares with others. The first cluster that asks leads. None:
+        nothing."""
         encoding = _encoding(target)
         clusters = self._encodings.count(encoding)
         if rows is not self._rows or clusters < 2 or target.config.compression == "none":

@@ -81,12 +81,13 @@ class Health:
         return self._allowance_ms
 
     def held_up(self, others_ms: float) -> None:
-        """This cluster has held up the others for so long. For the task's thread, as is `allowance_ms`."""
+        """Record that this cluster has delayed the others for this long. For the task's thread, as is
+        `allowance_ms`."""
         self._allowance_ms = self.allowance_ms - others_ms
 
     @property
     def dead(self) -> bool:
-        """Has the sink waited for this cluster in vain, not long ago?"""
+        """Whether the sink waited for this cluster without success a short time ago."""
         return self._dead_until_ms is not None and self._clock_ms() < self._dead_until_ms
 
     @property

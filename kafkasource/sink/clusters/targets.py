@@ -1,7 +1,7 @@
 """Makes the options of a write into one `ClusterTarget` for each cluster that gets rows.
 
-The option `clusters`, as JSON or spread over `clusters.<name>.<option>`, names several. Without it there is one
-cluster, which has no name. Pure; runs on the driver, before any broker is asked. A cluster's options are those of a
+The option `clusters`, as JSON or spread over `clusters.<name>.<option>`, names several. Without it the write has one
+cluster, without a name. Pure; runs on the driver, before any broker is asked. A cluster's options are those of a
 plain sink, parsed as such: an option outside of `clusters` holds for each cluster, unless the cluster sets its own.
 """
 

@@ -89,7 +89,7 @@ class ClusterTask:
         return self.by_producer[number].open_transaction(cluster)
 
     def end_left(self, cluster: Cluster, used: Collection[int]) -> None:
-        """As `ExactlyOnceTask.end_left`, for all producers but these."""
+        """Call `ExactlyOnceTask.end_left` for all producers but these."""
         for number, each in enumerate(self.by_producer):
             if number not in used:
                 each.end_left(cluster)

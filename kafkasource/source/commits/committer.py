@@ -72,7 +72,7 @@ class Ledger:
     ) -> None:
         """Take over newer offsets. Forget partitions that are not offered any more.
 
-        Of two offsets with different epochs the one with the later epoch is newer, else the higher one.
+        Of two offsets with different epochs the offset with the later epoch is newer, else the higher offset.
         """
         known = self._topic_ids
         recreated = {topic for topic, topic_id in topic_ids.items() if known.get(topic, topic_id) != topic_id}
@@ -203,7 +203,7 @@ class GroupCommitter:
 
 @dataclass(slots=True)
 class _Mine:
-    """What a committer has in one process."""
+    """The parts of a committer that belong to one process."""
 
     last: _Offer | None = None
     sender: _Sender | None = None
@@ -311,7 +311,7 @@ _NOTHING = object()
 
 
 def _of_deleted_topics(error: Exception) -> bool:
-    """Is the only problem that some topics are gone? Then the coordinator has committed the others.
+    """Whether the error only says that some topics are gone. Then the coordinator has committed the others.
 
     The client repeats its request for 5 s, in which brokers hear of a new topic, and then raises the error as it is.
     If `kafka.default.api.timeout.ms` is less, it raises DeadlineExceeded with that error as the cause.

@@ -37,7 +37,7 @@ from kafkasource.types import TopicPartition
 if TYPE_CHECKING:
     from kafkasource.options import Options
 
-SESSION_MS = 10_000  # a killed query keeps others out for so long
+SESSION_MS = 10_000  # a killed query keeps others out for this long
 HEARTBEAT_MS = 2_000
 OUTLIVE_S = SESSION_MS / 1000 + 2
 TRY_AGAIN_S = 0.5
@@ -159,7 +159,7 @@ class GroupOwner:
             cluster = self._mine.get().cluster
             assert cluster is not None
             group = cluster.groups.describe([self._group])[self._group]
-        except Exception:  # an earlier error is the one to report
+        except Exception:  # report the earlier error
             return ""
         members = group.members if group is not None else ()
         names = [f"{member.member_id} on {member.host}" for member in members[:3]]
@@ -168,7 +168,7 @@ class GroupOwner:
 
 @dataclass(slots=True)
 class _Mine:
-    """What an owner has in one process."""
+    """The parts of an owner that belong to one process."""
 
     cluster: Cluster | None = None
     member: GroupMember | None = None

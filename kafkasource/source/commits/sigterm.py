@@ -1,4 +1,4 @@
-"""What a streaming query's reader process still does at SIGTERM: it sends its last commit, and leaves its group.
+"""Makes a streaming query's reader process send its last commit and leave its group at SIGTERM.
 
 Spark ends that process with SIGTERM when a query stops, and calls `stop` only when it loses the connection first.
 Python's own answer to the signal is to die on the spot.
@@ -32,7 +32,7 @@ class Closable(Protocol):
 
 
 class _AtSigterm:
-    """What one process does at SIGTERM: it closes what is open, and dies of a second SIGTERM, which it sends itself.
+    """One process's reaction to SIGTERM: it closes its committers, then sends itself a second SIGTERM and dies of it.
 
     Another thread closes. The main thread may be interrupted where it holds a lock that closing needs; it gives that
     lock back only when the handler has returned. Spark sends the signal twice: a second one ends nothing early.

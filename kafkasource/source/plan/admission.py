@@ -43,7 +43,7 @@ class Admission:
     def read_limit(self) -> ReadLimit:
         """The limit that Spark hands back with each question. If the trigger has no limits, it hands ReadAllAvailable.
 
-        Such an object carries one limit and cannot compose several, so this one only says that there is a limit.
+        Such an object carries one limit and cannot compose several, so this object only says that a limit exists.
         """
         if self._most_offsets is not None:
             return ReadMaxRows(self._most_offsets)
@@ -94,10 +94,11 @@ class Admission:
 
 
 def share_offsets(start: PartitionOffsets, end: PartitionOffsets, limit: int) -> Offsets:
-    """The ends of about `limit` offsets of [start, end), shared out by how much each partition holds.
+    """Choose ends for about `limit` offsets of [start, end), shared out by the number of offsets in each partition.
 
-    A partition that holds anything moves by at least one, so many partitions can exceed a small limit; rounding down
-    can leave a batch below it. A partition that `start` does not know has been deleted again, and keeps its end.
+    A partition that holds anything moves by at least one offset, and many partitions can exceed a small limit;
+    rounding down can leave a batch below it. A partition that `start` does not know has been deleted again, and keeps
+    its end.
     """
     sizes = _sizes(start, end)
     total = float(sum(sizes.values()))

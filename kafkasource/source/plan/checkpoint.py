@@ -152,7 +152,7 @@ def _least(each: Iterable[Mapping[TopicPartition, int]]) -> dict[TopicPartition,
 
 
 def _kafka_offsets(text: str) -> Iterator[StreamOffset]:
-    """Of each source's line that is an offset of Kafka's; in version 2 the source's name stands before it."""
+    """Find the offset in each source's line that is one of Kafka's; in version 2 the source's name stands before it."""
     version, *lines = text.splitlines() or [""]
     for line in lines[1:]:  # the first is metadata
         try:

@@ -1,4 +1,4 @@
-"""How far a streaming query may read: the end offsets of its logs, listed anew for each micro-batch.
+"""Finds the offsets up to which a streaming query may read: the ends of its logs, listed for each micro-batch.
 
 Under Trigger.AvailableNow the first listing of the run stays, so that the run ends. Only under this trigger can a query
 have an end of its own: `endingOffsets`, `endingTimestamp` or `endingOffsetsByTimestamp` lower the end offsets. The JVM
@@ -36,8 +36,8 @@ class EndOffsets:
         self._freezes = True
 
     def check_trigger(self) -> None:
-        """Raise OptionError if the query has an end, but its trigger would let it run for ever, or if its trigger is
-        not the one that the option `trigger` names.
+        """Raise OptionError if the query has an end, but its trigger would let it run for ever, or if its trigger
+        differs from the option `trigger`.
 
         Spark tells only Trigger.AvailableNow from others.
         """
@@ -55,7 +55,7 @@ class EndOffsets:
             )
 
     def listed(self, begin: StreamOffset, reader: OffsetReader) -> StreamOffset:
-        """The end offsets for a query that has read up to `begin`: listed anew, unless they are frozen."""
+        """The end offsets for a query that has read up to `begin`: listed again, unless they are frozen."""
         if self.frozen is not None:
             return self.frozen
         before = self.latest.offsets if self.latest is not None else {}

@@ -1,8 +1,8 @@
-"""Where a query's first micro-batch begins. The driver decides this once, and keeps it in case the batch runs again.
+"""Decides once where a query's first micro-batch begins, and keeps that in case the batch runs again. On the driver.
 
-Spark logs the end of a micro-batch before the batch runs, and takes its start from the end of the one before. The first
-batch has none before it: Spark asks `initialOffset` instead, anew after each restart, and twice for a new query (as
-traced on 4.2.0):
+Spark logs the end of a micro-batch before the batch runs, and takes its start from the end of the batch before. The
+first batch has none before it: Spark asks `initialOffset` instead, again after each restart, and twice for a new
+query (as traced on 4.2.0):
 
     new query    initialOffset, latestOffset(start), [end is logged], initialOffset again, partitions(start, end)
     restart      initialOffset, partitions(start, logged end), latestOffset(logged end)
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class FirstBatch:
-    """What one process knows of the first batch: nothing if the query is past it. For Spark's thread alone."""
+    """The first batch as one process knows it: nothing if the query is past it. For Spark's thread alone."""
 
     def __init__(self, position: Position, *, fail_on_data_loss: bool) -> None:
         self._position = position
@@ -66,7 +66,7 @@ class FirstBatch:
         return True
 
     def to_replay(self, begin: StreamOffset, until: StreamOffset, reader: Callable[[], OffsetReader]) -> StreamOffset:
-        """Where a batch really begins, when Spark says `begin`. The first batch begins where its plan did.
+        """Find where a batch really begins, when Spark says `begin`. The first batch begins where its plan did.
 
         Raises DataLoss, with `failOnDataLoss`, if the end keeps no start: the JVM connector stores it elsewhere, and
         older versions of this connector did not store it.

@@ -61,7 +61,7 @@ class LogEnds(NamedTuple):
     """The ends of logs (exclusive), with the epochs of the leaders that gave them (KIP-320; none from brokers before
     2.1) and the topics' ids of that moment.
 
-    No record below an end has a later epoch than the one given for its partition. `last_stable` has the last stable
+    No record below an end has a later epoch than the epoch given for its partition. `last_stable` has the last stable
     offsets of the logs of which more was read already: there the end is the offset up to which they were read.
     """
 
@@ -240,7 +240,7 @@ class OffsetReader:
         return {topic: topic_id for topic, topic_id in found.items() if topic_id is not None}
 
     def current_topic_ids(self, partitions: Iterable[TopicPartition], known: StreamOffset) -> dict[str, uuid.UUID]:
-        """Ask for the ids anew. If one differs from the `known` one, ask another node before believing it."""
+        """Ask for the ids again. If one differs from the `known` id, ask another node before believing it."""
         wanted = list(partitions)
         topics = sorted({tp.topic for tp in wanted})
         asked: Counter[int] = Counter()
@@ -253,8 +253,8 @@ class OffsetReader:
         return self._until_believed(ask, lambda found: self._of_other_ids(found, known))
 
     def deleted(self, topics: Collection[str], known: StreamOffset) -> set[str]:
-        """Those that certainly were deleted: no broker knows them for as long as news travels, or the name has another
-        id than the `known` one. Asked for by name, brokers refuse a topic that this client may not see."""
+        """Find the topics that certainly were deleted: no broker knows them for as long as news travels, or the name
+        has another id than the `known` id. Asked for by name, brokers refuse a topic that this client may not see."""
         try:
             described = self._asking(lambda: self._cluster.topics.describe(sorted(topics)))
         except AuthorizationFailed:
@@ -384,7 +384,8 @@ class OffsetReader:
         before: StreamOffset,
         now: StreamOffset,
     ) -> Offsets:
-        """Where leader epochs end in the logs of now (exclusive); a partition whose leader does not know is missing.
+        """Ask where leader epochs end in the present logs (exclusive). A partition whose leader does not know is
+        missing.
 
         `before`: what was read. An end below says that a log was truncated, and a leader that was just elected may say
         so in error (redpanda#5435). `now`: which leaders have been seen. A leader of before may say that all is there.

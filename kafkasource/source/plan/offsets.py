@@ -2,7 +2,7 @@
 
     {"t":{"0":23,"1":7},"@1;t/2b1yVQz0RZmGV9kUS9nT6A/0-1=5":{}}
 
-Every offset is a real one, so a query can change from the JVM connector to this one and continue. The last entry is
+Every offset is a real offset, so a query can change from the JVM connector to ours and continue. The last entry is
 ours. The JVM connector takes its key for a topic without partitions, so a query can also change back.
 
 Our key says which logs the offsets belong to: topic ids (KIP-516) and leader epochs (KIP-320). A topic's name does not
@@ -58,10 +58,11 @@ _MAX_PARTITIONS = 1_000_000  # in one key; no real query comes near
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """Offsets in the logs of all partitions of a streaming query, and which logs these are. Never modified.
+    """Offsets in the logs of all partitions of a streaming query, and the identity of these logs. Never modified.
 
     What is not known is missing: brokers before 2.8 give no topic ids, brokers before 2.1 no leader epochs, and a
-    checkpoint of the JVM connector has neither. No record below an offset is of a later epoch than the one beside it.
+    checkpoint of the JVM connector has neither. No record below an offset has a later epoch than the epoch beside the
+    offset.
     """
 
     offsets: Offsets
@@ -211,7 +212,7 @@ def _logs_to_text(offset: StreamOffset) -> str:
 
 
 def _topics(topic_ids: Mapping[str, uuid.UUID], *of_partitions: Mapping[TopicPartition, int]) -> Iterator[str]:
-    """`t/id/0-3=5` for each topic, with a further list behind a `/` for each further mapping."""
+    """Write `t/id/0-3=5` for each topic. A further list follows behind a `/` for each further mapping."""
     lists = [_by_topic(numbers) for numbers in of_partitions]
     for topic in sorted(topic_ids.keys() | {topic for numbers in lists for topic in numbers}):
         runs = (",".join(_runs(numbers.get(topic, ()))) for numbers in lists)

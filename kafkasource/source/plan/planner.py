@@ -1,8 +1,8 @@
-"""What a micro-batch reads: pure functions from the two offsets of a checkpoint to `OffsetRange`s.
+"""Plans a micro-batch: pure functions from the two offsets of a checkpoint to `OffsetRange`s.
 
 Nothing here calls a broker: `questions` says what to ask, and `plan` takes the answers. Losses have the texts of the
 JVM connector (KafkaOffsetReader.getOffsetRangesFromResolvedOffsets). Topic ids and leader epochs show two more losses:
-a topic that was deleted and created again under its name, and a log that was truncated and written anew. `log_view`
+a topic that was deleted and created again under its name, and a log that was truncated and written again. `log_view`
 compares them.
 """
 
@@ -86,10 +86,10 @@ def advanced(
     """The end of a micro-batch from `begin` to `ends`, in the logs as `listed`. None: nothing is new.
 
     Epochs are those of the listing. But a partition that does not move keeps its own, so that the driver checks its log
-    when it moves; and no partition gets an older one, for records below its offset may be of its own. `cut`: partitions
-    that do not move and whose logs were truncated and have grown to the same offset: their epochs are news. Where
-    nothing but offsets has changed, the ids and epochs are the very objects of `begin`: with 100,000 partitions of
-    which few are busy, nothing is made for each of the idle ones.
+    when it moves; and no partition gets an older epoch, because records below its offset may have its own. `cut`:
+    partitions that do not move and whose logs were truncated and have grown to the same offset: their epochs are
+    news. Where nothing but offsets has changed, the ids and epochs are the very objects of `begin`: with 100,000
+    partitions of which few are busy, nothing is made for each of the idle ones.
     """
     recreated = recreated_topics(begin, listed)
     cut = {tp for tp in cut if tp in ends and begin.leader_epochs.get(tp) != listed.leader_epochs.get(tp)}
@@ -121,7 +121,7 @@ def questions(begin: StreamOffset, until: StreamOffset) -> Questions:
 
 
 def unseen_topics(begin: StreamOffset, until: StreamOffset, there: Collection[TopicPartition]) -> set[str]:
-    """Topics of which `until` has no partition any more, or none of the new ones is among those `there`."""
+    """Topics of which `until` has no partition any more, or of whose new partitions none is `there`."""
     after = {tp.topic for tp in until.offsets}
     lost = {tp.topic for tp in begin.offsets if tp.topic not in after}
     new = until.offsets.keys() - begin.offsets.keys()
@@ -234,7 +234,7 @@ def _new(
 def _divided(
     partitions: Collection[TopicPartition], deleted: Collection[str]
 ) -> Iterator[tuple[bool, list[TopicPartition]]]:
-    """Those of topics that are certainly deleted, and the others, where there are any."""
+    """Divide into partitions of topics that are certainly deleted, and the others."""
     for certain in (True, False):
         found = [tp for tp in partitions if (tp.topic in deleted) is certain]
         if found:
@@ -244,8 +244,8 @@ def _divided(
 def _absent(
     read: PartitionOffsets, subscription: Subscription | None, deleted: Collection[str], seen_ends: PartitionOffsets
 ) -> Iterator[Loss]:
-    """Of these, read up to there, some were deleted. The others exist, maybe: the query does not read them (any
-    more)."""
+    """Describe the loss of these partitions, of which some were deleted. The others may exist, but the query does not
+    read them (any more)."""
     others = [tp for tp in read if subscription is not None and not subscription.covers(tp)]
     unseen = f" {loss.UNSEEN}." if subscription is None or isinstance(subscription, SubscribePattern) else ""
     for certain, partitions in _divided(read.keys() - frozenset(others), deleted):
@@ -278,7 +278,7 @@ def _unread(partitions: Collection[TopicPartition], read: PartitionOffsets, seen
     if missing:
         parts.append(f"Not read of them: {loss.describe(missing, missing)}.")
     elif len(unknown) < len(partitions):
-        parts.append("What was seen of them had been read.")
+        parts.append("All records of them that were seen had been read.")
     if unknown:
         parts.append(f"Read, and not known whether there was more: {loss.describe(unknown, unknown)}.")
     return " ".join(parts)

@@ -1,4 +1,4 @@
-"""Where a read starts and where it ends, as its options say it.
+"""Reads from the options where a read starts and ends.
 
 A `Position` is parsed and checked before any broker is asked, and resolved to offsets when a read is planned. Each end
 has three options, of which the first given counts, as in the JVM connector: `startingTimestamp`,
@@ -182,7 +182,7 @@ class AtCommitted(Position):
 
 
 def starting_position(options: Options, *, streaming: bool) -> Position:
-    """Where a new query starts. A batch cannot start at latest: it would always be empty."""
+    """The start of a new query. A batch cannot start at latest: it would always be empty."""
     by_time = _by_time(
         options,
         "startingTimestamp",
@@ -205,7 +205,7 @@ def starting_position(options: Options, *, streaming: bool) -> Position:
 
 
 def ending_position(options: Options, *, streaming: bool) -> Position | None:
-    """Where the read ends (exclusive). None: a stream without an end."""
+    """The end of the read (exclusive). None: a stream without an end."""
     by_time = _by_time(options, "endingTimestamp", "endingOffsetsByTimestamp", else_latest=True)
     if by_time is not None:
         return by_time
@@ -261,7 +261,7 @@ def parse_offsets(option: str, text: str) -> AtOffsets:
 
 
 def _hint(text: str, error: Exception) -> str:
-    """Say what is meant by a word of other clients, or where the JSON is broken."""
+    """Explain a word of other clients, or say where the JSON is broken."""
     meant = _OTHER_WORDS.get(text.lower())
     return json_fault(text, error) if meant is None else f". Did you mean {meant}?"
 

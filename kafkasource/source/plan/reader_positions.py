@@ -161,7 +161,7 @@ def _begun(
     first: PartitionOffsets,
     last: PartitionOffsets,
 ) -> tuple[Offsets, list[Loss]]:
-    """Where reading begins in logs that hold [first, last), and the losses.
+    """Decide where reading begins in logs that hold [first, last), and find the losses.
 
     `earliest` and `latest` are the log's own ends at this moment. An offset below the log is lost. An offset beyond
     it is lost if it is known to have been in the log; otherwise it does not exist yet, and reading begins at the end.

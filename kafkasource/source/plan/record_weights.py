@@ -50,7 +50,7 @@ _FIRST_TIMEOUT_MS = 10_000  # where nothing is known of a topic: 1 MB over 1 Mbi
 _MOST_RETRY_S = 60  # between samples that teach nothing of an unknown topic; at first 1 s
 _MARGIN = 8  # records may have become heavier by this factor since the last sample
 _MAX_AGE_S = 60
-_FORGOTTEN_AFTER_S = 3_600  # what is not looked at again for so long, as a topic that is gone
+_FORGOTTEN_AFTER_S = 3_600  # forget weights that were not used for this long, such as those of a deleted topic
 _SELDOM = 100  # times as long as a sample took, until one is taken again for its age alone
 _MAX_AGE_OF_HEAVY_S = 5  # where records that became heavier by that factor would change the packing
 
@@ -193,7 +193,8 @@ class RecordWeights:
     def _after_errors(
         self, failed: Mapping[TopicPartition, BrokerError], begin: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Where to take another sample of these partitions: the leader may have moved, and the log may begin later."""
+        """Decide where to take another sample of these partitions: the leader may have moved, or the log begins
+        later."""
         moved = {tp for tp, error in failed.items() if error.refresh_metadata}
         if moved:
             self._cluster.topics.describe(sorted({tp.topic for tp in moved}), propagation_ms=0)
@@ -297,7 +298,7 @@ def _request(
 
 
 def _light(sizes: Mapping[TopicPartition, int], weights: Mapping[TopicPartition, float], limit_bytes: int) -> bool:
-    """Whether so many offsets stay below the limit even where records are heavier than they are known to be."""
+    """Whether this many offsets stay below the limit even if records are heavier than known."""
     return _MARGIN * sum(size * weights[tp] for tp, size in sizes.items()) < limit_bytes
 
 

@@ -1,5 +1,5 @@
-"""Which topic-partitions a query reads: `subscribe`, `subscribePattern` or `assign`, parsed and checked before a
-broker is asked.
+"""Chooses the topic-partitions that a query reads: `subscribe`, `subscribePattern` or `assign`, parsed and checked
+before a broker is asked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SubscribeTopics:
 
 @dataclass(frozen=True, slots=True)
 class SubscribePattern:
-    """All partitions of the topics in whose name the Java regex is found, internal topics excluded. None need exist."""
+    """All partitions of the topics whose names contain a match of the Java regex. Internal topics are excluded."""
 
     pattern: str
     option: ClassVar[str] = "subscribePattern"

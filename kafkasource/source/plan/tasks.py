@@ -1,4 +1,4 @@
-"""Which task reads which ranges: pure functions, first `split`, then `pack`.
+"""Divides ranges among tasks: pure functions, first `split`, then `pack`.
 
 `split` cuts ranges for `minPartitions` and `maxRecordsPerPartition`, with the numbers of the JVM connector
 (KafkaOffsetRangeCalculator), so that a job that moves here gets the same tasks. One thing differs: a batch read's

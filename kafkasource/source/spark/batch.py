@@ -4,7 +4,7 @@ Spark plans a DataFrame once and keeps the plan for its life (seen on 4.2: one c
 So `earliest` and `latest` are bound later, in the tasks, as in the JVM connector: a second action sees new records, and
 does not fail for those that aged out. The plan has an estimate of such an end, for sharing out the work.
 Timestamps and committed offsets are bound in the plan. So are the inner ends of a partition that several tasks share: a
-task that begins in the middle cannot tell whether the one before it read what has aged out since, so that is a loss.
+task that begins in the middle cannot tell whether the task before it read what has aged out since, so that is a loss.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def row_formats(options: Options, schema: StructType | None = None) -> RowFormat
 
 
 def _given_types(options: Options, schema: StructType) -> dict[Side, RegisteredSchema]:
-    """What `.schema(...)` says of columns of JSON, where no option does. Raises OptionError."""
+    """Take the JSON columns' types from `.schema(...)`, if no option gives them. Raises OptionError."""
     from pyspark.sql.types import AtomicType
 
     from kafkasource.errors import OptionError, SchemaError

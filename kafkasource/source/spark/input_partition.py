@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class KafkaInputPartition(InputPartition):
-    """The ranges that one task reads, one after the other. Pickled to the executor."""
+    """The ranges of one task, in the order in which it reads them. Pickled to the executor."""
 
     def __init__(self, ranges: tuple[OffsetRange, ...]) -> None:
         super().__init__(ranges)
@@ -67,7 +67,7 @@ def input_partitions(
 class PartitionReader:
     """Takes the place of a reader in the tasks: plain values that the driver has parsed and checked once.
 
-    Each task unpickles it anew, so it brings no modules that only the driver needs.
+    Each task unpickles its own copy, so it brings no modules that only the driver needs.
     """
 
     config: ClientConfig
@@ -85,7 +85,7 @@ class PartitionReader:
         return cls(ClientConfig.from_options(options), settings, packing, formats)
 
     def reduced(self) -> Reduced:
-        """For tasks. May ask a schema registry."""
+        """Make the decoders, in a task. May ask a schema registry."""
         formats = None if self.formats is None else self.formats.for_tasks()
         return PartitionReader, (self.config, self.settings, self.packing, formats)
 
@@ -95,7 +95,7 @@ class PartitionReader:
         from kafkasource.kafka.fetch.kept_cluster import fetch_kept
 
         spare_imports_from_gc()
-        # Where a plan is empty, Spark reads one partition: None on 4.1, one of None later.
+        # If a plan is empty, Spark reads one partition: None on 4.1, one of None later.
         ranges = (partition and partition.value) or ()
         try:
             batches = fetch_kept(self.config, ranges, self.settings)

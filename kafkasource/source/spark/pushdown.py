@@ -167,7 +167,7 @@ def _from(one: OffsetRange, start_offset: int) -> list[OffsetRange]:
 
 
 def _column(one: Filter) -> str | None:
-    """The column of a comparison. None: it is no comparison, or compares a field within a column."""
+    """The column of a comparison. None: it is another filter, or compares a field within a column."""
     if isinstance(one, Not):
         one = one.child
     if type(one) not in _COMPARISONS and not isinstance(one, In):

@@ -111,7 +111,7 @@ def _schema(kind: str, text: str, references: list[list[str]]) -> RegisteredSche
 
 
 def known_types(schema: StructType) -> tuple[RecordType, ...]:
-    """As `known_readers`: of `recordTypes`."""
+    """The same as `known_readers`, for `recordTypes`."""
     from kafkasource.formats.schema_source import RecordType
 
     if "value" not in schema.names or RECORD_TYPES not in (schema["value"].metadata or {}):
@@ -151,7 +151,7 @@ def with_columns_of(schema: StructType, options: Options, formats: RowFormats | 
     ours = schema_of(options, formats)
     if options["packRecords"]:
         if names != tuple(ours.fieldNames()):
-            raise OptionError(f"{_FIXED}: with packRecords=true it has the one column 'records'. Leave out .schema()")
+            raise OptionError(f"{_FIXED}: with packRecords=true it has a single column, 'records'. Leave out .schema()")
         return options
     if not names:
         raise OptionError(f"{_FIXED}: .schema() names no column. Name the columns that the query uses")

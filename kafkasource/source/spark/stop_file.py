@@ -1,4 +1,4 @@
-"""How a streaming query is asked to end between two micro-batches (`stopFile`).
+"""Ends a streaming query between two micro-batches when a file appears (`stopFile`).
 
 `StreamingQuery.stop()` cancels the micro-batch that runs; the next run writes it again, so at least once becomes twice.
 Spark has no call that waits. But Spark asks the reader for the next micro-batch's end only after it committed the last

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from kafkasource.options import Options
     from kafkasource.types import OffsetRange, TopicPartition
 
-# So many offsets are worth a task of their own in a micro-batch: with fewer its fixed cost outweighs the gain.
+# This many offsets deserve a task of their own in a micro-batch: with fewer its fixed cost outweighs the gain.
 LEAST_SIZE = 25_000
 
 
@@ -240,7 +240,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offset if wanted is None else failed_over(offset, wanted, self._reader.current_cluster_id())
 
     def _deleted(self, topics: Collection[str], known: StreamOffset) -> set[str]:
-        """Those that certainly were deleted, where that is no reason to stop."""
+        """Find the topics that certainly were deleted, if the query may go on without them."""
         return set() if self._options["failOnDeletedTopic"] or not topics else self._reader.deleted(topics, known)
 
     def _finished(self, end: StreamOffset) -> None:

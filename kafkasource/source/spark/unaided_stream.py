@@ -36,7 +36,7 @@ LIMITS = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger")
 
 
 class UnaidedStreamReader(StreamReader):
-    """The stream reader for a Spark whose `latestOffset` has no arguments."""
+    """The stream reader for a Spark that calls `latestOffset` without arguments."""
 
     def __init__(self, options: Options, *arguments: Any, **named: Any) -> None:
         check_trigger_is_named(options)

@@ -91,7 +91,7 @@ def test_packed_records_have_no_columns_to_choose():
         parsed(columns="value", packRecords="true")
     packed = parsed(packRecords="true")
     assert with_columns_of(schema_of(packed), packed) == packed
-    assert "with packRecords=true it has the one column 'records'" in refusal(some("value"), packRecords="true")
+    assert "with packRecords=true it has a single column, 'records'" in refusal(some("value"), packRecords="true")
 
 
 def test_spark_and_arrow_have_the_same_columns():
