@@ -39,26 +39,6 @@ if TYPE_CHECKING:
 
     from kafkasource.formats.reading.formats import RowFormats
 
-_OF_QUERIES = (
-    "maxOffsetsPerTrigger",
-    "maxBytesPerTrigger",
-    "minOffsetsPerTrigger",
-    "maxTriggerDelay",
-    "minPartitions",
-    "maxPartitions",
-    "minRecordsPerPartition",
-    "maxRecordsPerPartition",
-    "pushDownPredicate",
-    "packRecords",
-    "addHeaders",
-    "commitOffsets",
-    "groupIdPrefix",
-    "groupOwnership",
-    "stopFile",
-    "failOnDeletedTopic",
-    "trigger",
-)
-
 
 class Reader:
     """See the module. Contacts no broker before the first call for records, positions or a plan."""
@@ -73,9 +53,8 @@ class Reader:
     ) -> None:
         """`start`, `end` and `client` replace those of the options. Raises OptionError."""
         parsed = options if isinstance(options, option_table.Options) else option_table.parse(options, "source")
-        for name in _OF_QUERIES:
-            if name in parsed.given:
-                raise OptionError(f"option {name!r} is for Spark queries and has no effect here: leave it out")
+        for name in parsed.no_effect_in("reader"):
+            raise OptionError(f"option {name!r} is for Spark queries and has no effect here: leave it out")
         self._shown = repr(parsed)
         self._start = start or starting_position(parsed, streaming=False)
         self._end = end or ending_position(parsed, streaming=False)

@@ -3,9 +3,9 @@
 Names are those of Spark's JVM connector; `kafka.*` are those of Kafka's Java clients, with librdkafka's as aliases.
 """
 
+from kafkasource.kafka.security.option import Option, Role
 from kafkasource.options.connect import REDACTION, hides_secrets, warn_of_secrets_as_text
 from kafkasource.options.markdown import markdown_table
-from kafkasource.options.option import Option, Role
 from kafkasource.options.parse import (
     Options,
     canonical,

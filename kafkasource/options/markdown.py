@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kafkasource.options.option import Option, Other, any_of, as_text
+from kafkasource.kafka.security.option import Option, Other, any_of, as_text
 from kafkasource.options.table import OPTIONS
 
 
@@ -17,12 +17,12 @@ def markdown_table(part: Literal["source", "sink", "both"]) -> str:
 
 
 def _line(option: Option) -> str:
-    default = "" if option.default is None else f"`{as_text(option.default)}`"
+    default = option.implied if option.default is None else as_text(option.default)
     names = f"`{option.name}`" + "".join(f" (alias `{alias}`)" for alias in option.aliases)
     needs = [_wanted(rule) for rule in option.only if not rule.mine and rule.at_most is None]
     only = f"Only with {' and '.join(needs)}. " if needs else ""
     differs = f" Java's default is {option.differs}." if option.differs else ""
-    return f"| {names} | {option.type.name} | {default} | {only}{option.doc}{differs} |"
+    return f"| {names} | {option.type.name} | {default and f'`{default}`'} | {only}{option.doc}{differs} |"
 
 
 def _wanted(rule: Other) -> str:

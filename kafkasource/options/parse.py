@@ -10,14 +10,13 @@ from typing import Any
 from kafkasource.errors import OptionError
 from kafkasource.kafka.security.config import SecurityConfig
 from kafkasource.kafka.security.exchange import is_this_machine
+from kafkasource.kafka.security.option import SECRET, Option, Place, Refused, Role, is_javas_default
 from kafkasource.kafka.security.sasl.options import mechanisms_of
 from kafkasource.kafka.security.secrets import Secret
-from kafkasource.kafka.security.security_option import is_javas_default
-from kafkasource.options.option import Option, Refused, Role
 from kafkasource.options.security import vendors_idle_time
 from kafkasource.options.spelling import nearest
 from kafkasource.options.table import BY_KEY, BY_NAME, OPTIONS, REFUSED, SPARKS_OWN
-from kafkasource.options.types import MAX_INT32, REGISTERED_FORMATS, SCHEMA_FORMATS, SECRET, is_schema
+from kafkasource.options.types import MAX_INT32, REGISTERED_FORMATS, SCHEMA_FORMATS, is_schema
 from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
 
 log = logging.getLogger("kafkasource.options")
@@ -41,6 +40,11 @@ class Options(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self.values_by_name)
+
+    def no_effect_in(self, place: Place) -> list[str]:
+        """The given options that the table says have no effect there, except switches that are off anyway."""
+        rows = (BY_NAME[name] for name in sorted(self.given))
+        return [row.name for row in rows if place in row.no_effect_in and (self[row.name] is not False or row.default)]
 
     def with_columns(self, names: tuple[str, ...]) -> Options:
         """The same options, for a row of these columns."""

@@ -7,72 +7,64 @@ Names are those of Confluent's clients, where these have them. The options of TL
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from kafkasource.kafka.security.option import Refused, text_option, with_prefix
 from kafkasource.kafka.security.secrets import Secret
-from kafkasource.kafka.security.security_option import SecurityOption
 from kafkasource.kafka.security.tls import options as tls_options
-from kafkasource.options.option import Refused
-from kafkasource.options.security import option_of
 
 PREFIX = "schemaRegistry."
 
 _OWN = (
-    SecurityOption(
+    text_option(
         "url",
         "The schema registry: `https://host:port`, with a path where it needs one (Apicurio:"
         " `http://host:8080/apis/ccompat/v7`). Several of them, separated by commas, are one registry: where one does"
         " not answer, the next is asked.",
     ),
-    SecurityOption("basic.auth.user.info", "`user:password` for the registry.", secret=True),
-    SecurityOption("bearer.auth.token", "A token for the registry.", secret=True),
-    SecurityOption(
+    text_option("basic.auth.user.info", "`user:password` for the registry.", secret=True),
+    text_option("bearer.auth.token", "A token for the registry.", secret=True),
+    text_option(
         "bearer.auth.issuer.endpoint.url",
         "OAuth: the https URL of the token endpoint that gives tokens for the registry (client credentials grant).",
     ),
-    SecurityOption("bearer.auth.client.id", "OAuth: the client's id at the token endpoint."),
-    SecurityOption("bearer.auth.client.secret", "OAuth: the client's secret at the token endpoint.", secret=True),
-    SecurityOption("bearer.auth.scope", "OAuth: the scope to ask the token endpoint for."),
-    SecurityOption("bearer.auth.logical.cluster", "Confluent Cloud: the registry's id (`lsrc-...`), beside a token."),
-    SecurityOption("bearer.auth.identity.pool.id", "Confluent Cloud: the identity pool (`pool-...`), beside a token."),
-    SecurityOption(
+    text_option("bearer.auth.client.id", "OAuth: the client's id at the token endpoint."),
+    text_option("bearer.auth.client.secret", "OAuth: the client's secret at the token endpoint.", secret=True),
+    text_option("bearer.auth.scope", "OAuth: the scope to ask the token endpoint for."),
+    text_option("bearer.auth.logical.cluster", "Confluent Cloud: the registry's id (`lsrc-...`), beside a token."),
+    text_option("bearer.auth.identity.pool.id", "Confluent Cloud: the identity pool (`pool-...`), beside a token."),
+    text_option(
         "https.ca.location",
         "OAuth: a PEM file of the authorities that the token endpoint is trusted by. Default: those of the operating"
         " system.",
     ),
-    SecurityOption(
+    text_option(
         "http.connect.timeout.ms",
         "How long a connection to the registry may take, TLS included.",
-        default="10000",
-        kind="ms",
+        implied="10000",
+        type_name="ms",
     ),
-    SecurityOption(
-        "http.read.timeout.ms", "How long the registry's whole answer may take.", default="30000", kind="ms"
+    text_option(
+        "http.read.timeout.ms", "How long the registry's whole answer may take.", implied="30000", type_name="ms"
     ),
-    SecurityOption(
+    text_option(
         "retry.timeout.ms",
         "How long a registry is asked again while it gives no answer, or one of 5xx, 408, 429. Then the task or the"
         " query fails.",
-        default="120000",
-        kind="ms",
+        implied="120000",
+        type_name="ms",
     ),
-    SecurityOption(
+    text_option(
         "missing.id.cache.ttl.sec",
         "How long a process believes a registry that says that it has no such id.",
-        default="30",
-        kind="seconds",
+        implied="30",
+        type_name="seconds",
     ),
 )
 
 _TLS = tuple(
-    SecurityOption(
-        row.name,
-        f"As `kafka.{row.name}`, for the registry in place of the brokers.",
-        row.alias,
-        row.secret,
-        row.default,
-        kind=row.kind,
-    )
+    replace(row, doc=f"As `kafka.{row.name}`, for the registry in place of the brokers.", differs="")
     for row in tls_options.ROWS
 )
 
@@ -85,7 +77,7 @@ REFUSED = {
 }
 
 # As rows of the table of options. Their values stay texts, which `formats.registry.settings` reads.
-REGISTRY_OPTIONS = tuple(option_of(row, PREFIX, per_cluster=False) for row in ROWS)
+REGISTRY_OPTIONS = tuple(with_prefix(row, PREFIX, per_cluster=False) for row in ROWS)
 REGISTRY_REFUSED = tuple(Refused(f"{PREFIX}{name}", why) for name, why in {**REFUSED, **tls_options.REFUSED}.items())
 
 

@@ -9,7 +9,7 @@ to use instead (`REFUSED`). An unknown option is a warning with the most similar
 
 from __future__ import annotations
 
-from kafkasource.options.option import BOTH, SINK, SOURCE, Option, Other, Refused
+from kafkasource.kafka.security.option import BOTH, SINK, SOURCE, TEXT, Option, Other, Place, Refused
 from kafkasource.options.registry import REGISTRY_OPTIONS, REGISTRY_REFUSED
 from kafkasource.options.security import SECURITY_OPTIONS, SECURITY_REFUSED
 from kafkasource.options.types import (
@@ -40,12 +40,18 @@ from kafkasource.options.types import (
     SERVERS,
     SIZE,
     STRING,
-    TEXT,
     TIMESTAMP,
     choice,
 )
 from kafkasource.types import IsolationLevel
 
+# How `minRecordsPerPartition` shares small ranges out to tasks, where the user sets nothing.
+TASK_OFFSETS = 25_000  # the least that a task of a stream reads
+RANGE_COST = 500  # in offsets: 1,000 ranges of one record cost more than one range of 1,000, as each takes a fetch
+OFFSET_BYTES = 1342  # a record of this size costs as much as one offset. TASK_OFFSETS of them are 32 MiB
+
+_BATCH_AND_READER: tuple[Place, ...] = ("batch", "reader")  # for streams
+_READER: tuple[Place, ...] = ("reader",)  # for queries of Spark
 _CLUSTERS = Other("clusters")
 _EXACTLY_ONCE = Other("deliveryGuarantee", ("exactly_once",))
 _COPIED = "packed records are copied as the bytes that they are"
@@ -314,6 +320,7 @@ OPTIONS: tuple[Option, ...] = (
         "of its values holds about 1 MiB of one partition's records, and the sink takes that column in place of "
         "all others. Spark does not see single records, so its progress counts these values.",
         not_with=tuple(Other(name, FORMATS[1:], why=_COPIED) for name in ("valueFormat", "keyFormat")),
+        no_effect_in=_READER,
     ),
     Option(
         "addHeaders",
@@ -323,6 +330,7 @@ OPTIONS: tuple[Option, ...] = (
         'Headers that the source adds to each record, after the record\'s own: `{"from":"east"}`. In a value, '
         "`${topic}`, `${partition}` and `${offset}` stand for the place where the record was read.",
         only=(Other("packRecords", (True,), why="rows that are not packed have the column `headers` for that"),),
+        no_effect_in=_READER,
     ),
     Option(
         "pushDownPredicate",
@@ -333,6 +341,7 @@ OPTIONS: tuple[Option, ...] = (
         "`timestamp` to read fewer records. Spark refuses the read unless its setting "
         "`spark.sql.python.filterPushdown.enabled` is true. Spark 4.2 and 4.3 reuse the plan made for one filter "
         "in every query on the same DataFrame. Set this only for a `load()` that is used with a single filter.",
+        no_effect_in=_READER,
     ),
     Option(
         "stopFile",
@@ -342,6 +351,7 @@ OPTIONS: tuple[Option, ...] = (
         "For streams: path of a file on the driver's machine. When somebody creates that file, the query plans no "
         "further micro-batch. After the last micro-batch is committed, the source deletes the file; `query.stop()` "
         "then cancels nothing.",
+        no_effect_in=_BATCH_AND_READER,
     ),
     Option(
         "trigger",
@@ -353,6 +363,7 @@ OPTIONS: tuple[Option, ...] = (
         "`endingOffsets`, `endingTimestamp` and `endingOffsetsByTimestamp` need `availableNow`. With `availableNow` "
         "and `once` the run takes all records in one micro-batch there, whatever the limits say. From Spark 4.2 on "
         "nothing needs this option; a query whose trigger is not the one named here fails.",
+        no_effect_in=_BATCH_AND_READER,
     ),
     Option(
         "failOnDataLoss",
@@ -371,6 +382,7 @@ OPTIONS: tuple[Option, ...] = (
         "query warns and reads the other topics, whatever `failOnDataLoss` is. A topic that was created again before "
         "the query missed it still counts, and so do records that expired.",
         only=(Other("subscribePattern", mine=(False,), why="topics that are named must exist"),),
+        no_effect_in=_BATCH_AND_READER,
     ),
     Option(
         "failedOverTo",
@@ -381,6 +393,7 @@ OPTIONS: tuple[Option, ...] = (
         "cluster. A checkpoint of another cluster then goes on at the same offsets of the topics of the same names, "
         "with a warning, although their ids are others. Only that there are as many records is checked. Once the query "
         "has finished a micro-batch there, the option has no effect and can go.",
+        no_effect_in=_BATCH_AND_READER,
     ),
     Option(
         "maxOffsetsPerTrigger",
@@ -391,6 +404,7 @@ OPTIONS: tuple[Option, ...] = (
         "proportion to the records that wait in it.",
         at_least=1,
         at_most=MAX_INT64,
+        no_effect_in=_BATCH_AND_READER,
     ),
     Option(
         "maxBytesPerTrigger",
@@ -403,6 +417,7 @@ OPTIONS: tuple[Option, ...] = (
         "Partitions whose share is smaller than one record take turns.",
         at_least=1,
         at_most=MAX_INT64,
+        no_effect_in=_BATCH_AND_READER,
     ),
     Option(
         "minOffsetsPerTrigger",
@@ -413,6 +428,7 @@ OPTIONS: tuple[Option, ...] = (
         "passed.",
         at_least=1,
         at_most=MAX_INT64,
+        no_effect_in=_BATCH_AND_READER,
     ),
     Option(
         "maxTriggerDelay",
@@ -423,6 +439,7 @@ OPTIONS: tuple[Option, ...] = (
         "number is ms.",
         at_least=0,
         at_most=MAX_INT64,
+        no_effect_in=_BATCH_AND_READER,
     ),
     Option(
         "minPartitions",
@@ -435,6 +452,7 @@ OPTIONS: tuple[Option, ...] = (
         at_least=1,
         at_most=MAX_INT32,
         complaint="minPartitions must be positive",
+        no_effect_in=_READER,
     ),
     Option(
         "maxRecordsPerPartition",
@@ -446,6 +464,7 @@ OPTIONS: tuple[Option, ...] = (
         at_least=1,
         at_most=MAX_INT64,
         complaint="maxRecordsPerPartition must be positive",
+        no_effect_in=_READER,
     ),
     Option(
         "maxPartitions",
@@ -457,6 +476,7 @@ OPTIONS: tuple[Option, ...] = (
         "that has records.",
         at_least=1,
         at_most=MAX_INT32,
+        no_effect_in=_READER,
     ),
     Option(
         "minRecordsPerPartition",
@@ -464,14 +484,16 @@ OPTIONS: tuple[Option, ...] = (
         None,
         SOURCE,
         "Small ranges share an input partition (task) until it has about this many offsets, because each Python "
-        "task costs about 10 ms. Each range counts as 500 offsets more than it has. `1`: each topic-partition gets "
-        "a task of its own, which suits jobs that do heavy work on each row. Default: 1 for a batch read; for a "
-        "stream 25000 or about 32 MiB, whichever is less. For the bytes, a record counts as one offset for each "
-        "1342 bytes stored. The source estimates record sizes from record batches that it fetches at the start of "
-        "a micro-batch: at most once a minute (every 5 s when a task is near 4 MiB or above it), and never for a "
-        "micro-batch of fewer than 32 offsets. If you set a number, only offsets count.",
+        f"task costs about 10 ms. Each range counts as {RANGE_COST} offsets more than it has. `1`: each topic- "
+        "partition gets a task of its own, which suits jobs that do heavy work on each row. Default: 1 for a batch "
+        f"read; for a stream {TASK_OFFSETS} or about 32 MiB, whichever is less. For the bytes, a record counts as "
+        f"one offset for each {OFFSET_BYTES} bytes stored. The source estimates record sizes from record batches "
+        "that it fetches at the start of a micro-batch: at most once a minute (every 5 s when a task is near 4 MiB "
+        "or above it), and never for a micro-batch of fewer than 32 offsets. If you set a number, only offsets "
+        "count.",
         at_least=1,
         at_most=MAX_INT64,
+        no_effect_in=_READER,
     ),
     Option(
         "readAhead",
@@ -531,6 +553,7 @@ OPTIONS: tuple[Option, ...] = (
         SOURCE,
         "A streaming query commits the offsets of finished micro-batches to its group, for lag monitors. A commit "
         "that fails is a warning. Default: true when `kafka.group.id` is set.",
+        no_effect_in=_BATCH_AND_READER,
     ),
     Option(
         "groupIdPrefix",
@@ -539,6 +562,7 @@ OPTIONS: tuple[Option, ...] = (
         SOURCE,
         "The name of the group that `commitOffsets=true` commits to when `kafka.group.id` is not set. It has no "
         "other effect, because the source does not use a group to read.",
+        no_effect_in=_READER,
     ),
     Option(
         "groupOwnership",
@@ -553,6 +577,7 @@ OPTIONS: tuple[Option, ...] = (
         not_with=(
             Other("commitOffsets", (False,), mine=("exclusive",), why="a query owns a group in order to commit to it"),
         ),
+        no_effect_in=_BATCH_AND_READER,
     ),
     # Where to write.
     Option(

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, NoReturn, TypeVar
+from typing import NoReturn
 
 from kafkasource.kafka.config import SERVERS_FORM, server_pairs
-from kafkasource.kafka.security.secrets import Secret
+from kafkasource.kafka.security.option import Misspelt, Type
 from kafkasource.options.spelling import did_you_mean
 from kafkasource.types import TOPIC_NAME, IsolationLevel, NewTopic
 
 KIB, MIB = 1024, 1024 * 1024
 MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
 _DURATION_US = {"us": 1, "ms": 10**3, "s": 10**6, "m": 6 * 10**7, "min": 6 * 10**7, "h": 36 * 10**8, "d": 864 * 10**8}
-
-T_co = TypeVar("T_co", covariant=True)
-
-
-class Misspelt(ValueError):
-    """What is wrong in a text, as the end of an error that says what was expected."""
 
 
 def json_fault(text: str, error: Exception) -> str:
@@ -30,16 +22,6 @@ def json_fault(text: str, error: Exception) -> str:
         return ""
     place = f"line {error.lineno}, column {error.colno}" if "\n" in text else f"character {error.pos + 1}"
     return f". It is not JSON at {place}: {error.msg}"
-
-
-@dataclass(frozen=True)
-class Type(Generic[T_co]):
-    """How the text of an option becomes a value. `parse` raises ValueError, of which Misspelt is shown; `expected`
-    completes "expected ..."."""
-
-    name: str
-    expected: str
-    parse: Callable[[str], T_co]
 
 
 def _boolean(text: str) -> bool:
@@ -120,8 +102,6 @@ def _old_release(text: str) -> str:
     return match[1] if match else _refuse(text)
 
 
-TEXT = Type("string", "a text", str)  # may be empty: the code that reads it says what is wrong then
-SECRET = Type("secret", "a text", Secret)  # may be empty, and never prints
 STRING = Type("string", "a text that is not empty", lambda text: text.strip() or _refuse(text))
 JSON = Type("json", "JSON", lambda text: text.strip() or _refuse(text))
 BOOLEAN = Type("boolean", "true or false", _boolean)

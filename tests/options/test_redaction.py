@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from kafkasource.kafka.security import properties
+from kafkasource.kafka.security.option import SECRET
 from kafkasource.options import OPTIONS, REDACTION, hides_secrets
 from kafkasource.options.registry import REGISTRY_OPTIONS
-from kafkasource.options.types import SECRET
 
 CONF = Path(__file__).parent.parent.parent / "spark-conf" / "spark-defaults.conf"
 EVERY = (*OPTIONS, *REGISTRY_OPTIONS)

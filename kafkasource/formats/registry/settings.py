@@ -11,8 +11,8 @@ from typing import Any
 from kafkasource.errors import OptionError
 from kafkasource.kafka.security.endpoint import HttpLimits
 from kafkasource.kafka.security.exchange import Address, address_of, is_this_machine
+from kafkasource.kafka.security.option import SECRET, checked_path
 from kafkasource.kafka.security.secrets import References, Secret, has_reference
-from kafkasource.kafka.security.security_option import checked_path
 from kafkasource.kafka.security.tls.config import TlsConfig
 from kafkasource.kafka.security.tls.options import BY_NAME as TLS_BY_NAME
 from kafkasource.kafka.security.tokens.client_credentials import ClientCredentials
@@ -129,7 +129,7 @@ class RegistryOptions:
             raise OptionError(renamed(str(error))) from None
 
     def _number(self, name: str, at_least: int) -> int:
-        text = dict(self.given).get(name, Secret(BY_NAME[name].default)).reveal()
+        text = dict(self.given).get(name, Secret(BY_NAME[name].implied)).reveal()
         try:
             number = int(text)
         except ValueError:
@@ -162,7 +162,7 @@ def _given(options: Mapping[str, str]) -> dict[str, str]:
         if name in given:
             raise OptionError(f"option '{PREFIX}{name}' is given twice, by two of its names. Leave out one of them")
         if text.strip():
-            given[name] = text if BY_NAME[name].secret else text.strip()
+            given[name] = text if BY_NAME[name].type is SECRET else text.strip()
     return given
 
 

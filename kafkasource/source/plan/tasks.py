@@ -17,15 +17,8 @@ import heapq
 import math
 from collections.abc import Mapping, Sequence
 
+from kafkasource.options.table import OFFSET_BYTES, RANGE_COST
 from kafkasource.types import OffsetRange, TopicPartition
-
-# The cost of one more range for a task (a fetch, some Arrow batches), in offsets: 1,000 ranges of one record are not as
-# cheap as one range of 1,000.
-RANGE_COST = 500
-
-# A record of this weight costs a task as much as one offset; a heavier one counts as several offsets. 25,000 of them,
-# the least that a micro-batch's task holds, are 32 MiB.
-OFFSET_BYTES = 1342
 
 
 def split(

@@ -35,19 +35,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafkasource.source")
 
-_OF_STREAMS = (
-    "maxOffsetsPerTrigger",
-    "maxBytesPerTrigger",
-    "minOffsetsPerTrigger",
-    "maxTriggerDelay",
-    "commitOffsets",
-    "groupOwnership",
-    "stopFile",
-    "failOnDeletedTopic",
-    "failedOverTo",
-    "trigger",
-)
-
 
 @without_tracebacks("partitions")
 class BatchReader(DataSourceReader):
@@ -65,9 +52,8 @@ class BatchReader(DataSourceReader):
         self._end = end
         check_start_before_end(self._start, self._end)
         self._tasks = PartitionReader.from_options(options, formats)
-        for name in _OF_STREAMS:
-            if name in options.given and options[name] is not False:
-                log.warning("option %r has no effect on a batch read", name)
+        for name in options.no_effect_in("batch"):
+            log.warning("option %r has no effect on a batch read", name)
 
     def partitions(self) -> list[KafkaInputPartition]:
         """Input partitions for all that the asked range holds: one per topic-partition, or as the options say."""

@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.fetch import loss
 from kafkasource.metrics.lag import LagLog, oldest_to_text
+from kafkasource.options.table import OFFSET_BYTES, TASK_OFFSETS
 from kafkasource.source.commits.committer import GroupCommitter, group_to_commit
 from kafkasource.source.commits.oldest_unread import OldestUnread
 from kafkasource.source.commits.owner import GroupOwner, owner_of
@@ -38,7 +39,6 @@ from kafkasource.source.plan.planner import (
 from kafkasource.source.plan.positions import check_start_before_end, ending_position, starting_position
 from kafkasource.source.plan.record_weights import RecordWeights
 from kafkasource.source.plan.subscription import parse_subscription
-from kafkasource.source.plan.tasks import OFFSET_BYTES
 from kafkasource.source.spark.input_partition import KafkaInputPartition, PartitionReader, Reduced, input_partitions
 from kafkasource.source.spark.stop_file import StopFile
 from kafkasource.spark.releases import ReadLimit, SupportsTriggerAvailableNow
@@ -52,9 +52,6 @@ if TYPE_CHECKING:
     from kafkasource.kafka.config import ClientConfig
     from kafkasource.options import Options
     from kafkasource.types import OffsetRange, TopicPartition
-
-# This many offsets deserve a task of their own in a micro-batch: with fewer its fixed cost outweighs the gain.
-LEAST_SIZE = 25_000
 
 
 @without_tracebacks("initialOffset", "latestOffset", "partitions", "commit")
@@ -217,7 +214,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             fail_on_data_loss=self._options["failOnDataLoss"],
             fail_on_deleted_topic=self._options["failOnDeletedTopic"],
         )
-        return input_partitions(planned.ranges, self._options, least_size=LEAST_SIZE, weigh=self._weigh_ranges)
+        return input_partitions(planned.ranges, self._options, least_size=TASK_OFFSETS, weigh=self._weigh_ranges)
 
     def read(self, partition: KafkaInputPartition) -> Iterator[pa.RecordBatch]:
         return self._tasks.read(partition)
@@ -278,4 +275,4 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._records.past_holes(begin), weights
 
     def _weigh_ranges(self, ranges: Sequence[OffsetRange]) -> Mapping[TopicPartition, float]:
-        return self._records.estimate(ranges, LEAST_SIZE * OFFSET_BYTES)
+        return self._records.estimate(ranges, TASK_OFFSETS * OFFSET_BYTES)

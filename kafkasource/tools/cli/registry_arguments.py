@@ -67,7 +67,7 @@ def reach_registry(options: Options, topic: str) -> None:
 
     if options["schemaRegistry.url"] is None:
         return
-    given = options[_RETRY] or BY_NAME["retry.timeout.ms"].default
+    given = options[_RETRY] or BY_NAME["retry.timeout.ms"].implied
     soon = schemas_of({**options, _RETRY: str(min(int(given), int(_FIRST_ANSWER_MS)))})
     assert isinstance(soon, RegistrySchemas)
     try:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkasource.source.plan.tasks import OFFSET_BYTES, RANGE_COST, pack, split
+from kafkasource.options.table import OFFSET_BYTES, RANGE_COST
+from kafkasource.source.plan.tasks import pack, split
 from kafkasource.types import OffsetRange
 from kafkasource.types import TopicPartition as TP
 

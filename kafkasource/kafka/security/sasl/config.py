@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from kafkasource.errors import OptionError
 from kafkasource.kafka.security.endpoint import HttpLimits
 from kafkasource.kafka.security.exchange import shown_url
+from kafkasource.kafka.security.option import SECRET, checked_path, shown
 from kafkasource.kafka.security.sasl import jaas
 from kafkasource.kafka.security.sasl.kerberos_config import KerberosConfig
 from kafkasource.kafka.security.sasl.oauth_config import extensions_of, token_source
@@ -15,7 +16,6 @@ from kafkasource.kafka.security.sasl.option_values import OptionValues
 from kafkasource.kafka.security.sasl.options import BY_NAME, canonical, mechanisms_of, vendor_defaults
 from kafkasource.kafka.security.sasl.scram import HASHES
 from kafkasource.kafka.security.secrets import References, Secret, has_reference
-from kafkasource.kafka.security.security_option import checked_path, shown
 from kafkasource.kafka.security.tokens.keeper import Refresh
 from kafkasource.kafka.security.tokens.token import TokenSource
 
@@ -57,7 +57,7 @@ class SaslOptions:
     def mechanism(self) -> str:
         """Return the mechanism that the options name, or the default, in upper case."""
         given = dict(self.given).get("sasl.mechanism")
-        return (BY_NAME["sasl.mechanism"].default if given is None else given.reveal()).upper()
+        return (BY_NAME["sasl.mechanism"].implied if given is None else given.reveal()).upper()
 
     def resolve(self, host: str) -> SaslConfig:
         """The values, with what references stand for now. For the process that connects. Raises OptionError."""
@@ -65,11 +65,12 @@ class SaslOptions:
         return SaslConfig.of(texts, host)
 
     def __repr__(self) -> str:
-        shown_values = (f"{name}={text if BY_NAME[name].secret else _printed(name, text)}" for name, text in self.given)
-        return f"SaslOptions({', '.join(shown_values)})"
+        return f"SaslOptions({', '.join(f'{name}={_printed(name, text)}' for name, text in self.given)})"
 
 
 def _printed(name: str, text: Secret) -> str:
+    if BY_NAME[name].type is SECRET:
+        return str(text)
     return shown_url(text.reveal()) if name.endswith(".url") else text.reveal()
 
 
@@ -98,7 +99,7 @@ class SaslConfig:
         values = OptionValues(options)
         text = options.get("sasl.jaas.config")
         module = None if text is None else jaas.parse(text)
-        mechanism = options.get("sasl.mechanism", BY_NAME["sasl.mechanism"].default).upper()
+        mechanism = options.get("sasl.mechanism", BY_NAME["sasl.mechanism"].implied).upper()
         if mechanism == "AWS_MSK_IAM":
             mechanism, values = "OAUTHBEARER", values.with_default("auth", "aws")
         _check_names(mechanism, module, options)
@@ -152,7 +153,7 @@ def _with_password(mechanism: str, values: OptionValues, module: jaas.LoginModul
 
 def _kerberos_of(values: OptionValues, module: jaas.LoginModule | None) -> KerberosConfig:
     name = "sasl.kerberos.service.name"
-    given, default = values.text(name) if values.is_given(name) else None, BY_NAME[name].default
+    given, default = values.text(name) if values.is_given(name) else None, BY_NAME[name].implied
     if module is None:
         return KerberosConfig(
             given or default, values.text("sasl.kerberos.principal"), values.path("sasl.kerberos.keytab")

@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from kafkasource.errors import OptionError
 from kafkasource.kafka.security.endpoint import endpoint_address
+from kafkasource.kafka.security.option import checked_path, shown
 from kafkasource.kafka.security.sasl import oauth_jaas
 from kafkasource.kafka.security.sasl.jaas import MSK_IAM, LoginModule
 from kafkasource.kafka.security.sasl.java_class import OAUTHBEARER_PACKAGE, is_one_of
@@ -16,7 +17,6 @@ from kafkasource.kafka.security.sasl.oauthbearer import check_extension
 from kafkasource.kafka.security.sasl.option_values import OptionValues
 from kafkasource.kafka.security.sasl.options import AMAZONS_HANDLERS, CLIENT_HANDLER
 from kafkasource.kafka.security.secrets import Secret
-from kafkasource.kafka.security.security_option import checked_path, shown
 from kafkasource.kafka.security.tokens.assertion import ALGORITHMS, AssertionFile, SignedAssertion
 from kafkasource.kafka.security.tokens.aws import AwsToken, region_of
 from kafkasource.kafka.security.tokens.azure import AzureToken

@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterable, Mapping
 
 from kafkasource.errors import OptionError
+from kafkasource.kafka.security.option import shown
 from kafkasource.kafka.security.secrets import Secret
-from kafkasource.kafka.security.security_option import shown
 
 STRIMZIS = "oauth."
 STRIMZIS_EXTENSION = f"{STRIMZIS}sasl.extension."

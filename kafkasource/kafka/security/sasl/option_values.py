@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafkasource.errors import OptionError
+from kafkasource.kafka.security.option import checked_path, shown, with_alias
 from kafkasource.kafka.security.sasl.options import BY_NAME
 from kafkasource.kafka.security.secrets import Secret
-from kafkasource.kafka.security.security_option import checked_path, shown
 
 
 class OptionValues:
@@ -24,12 +24,14 @@ class OptionValues:
 
     def text(self, name: str) -> str | None:
         """None for an option that has neither value nor default."""
-        return self._given.get(name, BY_NAME[name].default) or None
+        return self._given.get(name, BY_NAME[name].implied) or None
 
     def path(self, name: str) -> str | None:
         """Of a file. Raises OptionError for the text of one."""
         path = self.text(name)
-        return path and checked_path(shown(name), path, (BY_NAME[other].shown for other in BY_NAME[name].as_text))
+        return path and checked_path(
+            shown(name), path, (with_alias(BY_NAME[other]) for other in BY_NAME[name].text_options)
+        )
 
     def secret(self, name: str) -> Secret | None:
         text = self.text(name)

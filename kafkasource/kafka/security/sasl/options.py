@@ -8,189 +8,194 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafkasource.errors import OptionError
+from kafkasource.kafka.security.option import Option, shown, text_option
 from kafkasource.kafka.security.sasl.java_class import is_one_of
 from kafkasource.kafka.security.secrets import trimmed
-from kafkasource.kafka.security.security_option import SecurityOption, shown
 
 _ENDPOINT = "sasl.oauthbearer.token.endpoint"
 _ASSERTION = "sasl.oauthbearer.assertion"
 CLIENT_HANDLER = "sasl.client.callback.handler.class"
 
 ROWS = (
-    SecurityOption(
+    text_option(
         "auth",
         "What a vendor's clusters need, in one word: aws (MSK with IAM), azure (Event Hubs), google (Managed Kafka)"
         ", confluent (Confluent Cloud). It sets protocol, mechanism, token and idle time. Each of these"
         " options may still be given.",
     ),
-    SecurityOption(
+    text_option(
         "sasl.mechanism",
         "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI (Kerberos). AWS_MSK_IAM means OAUTHBEARER with a"
         " token of Amazon's signer.",
         alias="sasl.mechanisms",
-        default="GSSAPI",
+        implied="GSSAPI",
     ),
-    SecurityOption(
+    text_option(
         "sasl.jaas.config",
         "Credentials as Java clients have them: one login module of Kafka's, with any prefix of a shaded copy. In place"
         " of the options for user, password and client.",
         secret=True,
     ),
-    SecurityOption("sasl.username", "The user for PLAIN and SCRAM; with a delegation token its id."),
-    SecurityOption("sasl.password", "The password for PLAIN and SCRAM; with a delegation token its HMAC.", secret=True),
-    SecurityOption(
+    text_option("sasl.username", "The user for PLAIN and SCRAM; with a delegation token its id."),
+    text_option("sasl.password", "The password for PLAIN and SCRAM; with a delegation token its HMAC.", secret=True),
+    text_option(
         "sasl.login.refresh.window.factor",
         "A token is renewed after this part of its life.",
-        default="0.8",
-        kind="number",
+        implied="0.8",
+        type_name="number",
     ),
-    SecurityOption(
+    text_option(
         "sasl.login.refresh.window.jitter",
         "At most this part of a token's life is added at random, so that processes do not renew at the same time.",
-        default="0.05",
-        kind="number",
+        implied="0.05",
+        type_name="number",
     ),
-    SecurityOption(
+    text_option(
         "sasl.login.refresh.min.period.seconds",
         "Least time between two renewals of a token.",
-        default="60",
-        kind="seconds",
+        implied="60",
+        type_name="seconds",
     ),
-    SecurityOption(
+    text_option(
         "sasl.login.refresh.buffer.seconds",
         "A token is renewed this long before it expires.",
-        default="300",
-        kind="seconds",
+        implied="300",
+        type_name="seconds",
     ),
-    SecurityOption(
+    text_option(
         "sasl.login.connect.timeout.ms",
         "How long a connection to the token endpoint may take, TLS included.",
-        default="10000",
-        kind="ms",
+        implied="10000",
+        type_name="ms",
         differs="none: it waits without end",
     ),
-    SecurityOption(
+    text_option(
         "sasl.login.read.timeout.ms",
         "How long the token endpoint's whole answer may take.",
-        default="10000",
-        kind="ms",
+        implied="10000",
+        type_name="ms",
         differs="none: it waits without end",
     ),
-    SecurityOption(
-        "sasl.login.retry.backoff.ms", "The first pause before the endpoint is asked again.", default="100", kind="ms"
+    text_option(
+        "sasl.login.retry.backoff.ms",
+        "The first pause before the endpoint is asked again.",
+        implied="100",
+        type_name="ms",
     ),
-    SecurityOption(
+    text_option(
         "sasl.login.retry.backoff.max.ms",
         "How long the endpoint is asked again in all, while it gives no answer or one of 5xx, 408, 429.",
-        default="10000",
-        kind="ms",
+        implied="10000",
+        type_name="ms",
     ),
-    SecurityOption(
+    text_option(
         f"{_ENDPOINT}.url",
         "Where OAUTHBEARER gets its token: an https URL for client credentials or an assertion, or `file:` and the path"
         " of a file with the token, which is read again at each authentication.",
     ),
-    SecurityOption(
+    text_option(
         f"{_ENDPOINT}.allow.http",
         "true allows an http URL, for tests: id and secret then go in clear.",
-        default="false",
-        kind="boolean",
+        implied="false",
+        type_name="boolean",
     ),
-    SecurityOption(
+    text_option(
         "https.ca.location",
         "A PEM file of the authorities that token endpoints are trusted by. Default: those of the operating system.",
-        as_text=("https.ca.pem",),
+        text_options=("https.ca.pem",),
     ),
-    SecurityOption("https.ca.pem", "The same as PEM text."),
-    SecurityOption(
+    text_option("https.ca.pem", "The same as PEM text."),
+    text_option(
         "sasl.oauthbearer.token.function",
         "A function of yours that gives tokens, as module:function, shipped with --py-files. It returns the token, or"
         " the token and the seconds for which it is valid.",
     ),
-    SecurityOption(
+    text_option(
         "sasl.oauthbearer.client.credentials.client.id",
         "The client's id at the token endpoint.",
         alias="sasl.oauthbearer.client.id",
     ),
-    SecurityOption(
+    text_option(
         "sasl.oauthbearer.client.credentials.client.secret",
         "The client's secret at the token endpoint.",
         alias="sasl.oauthbearer.client.secret",
         secret=True,
     ),
-    SecurityOption("sasl.oauthbearer.scope", "The scope to ask the token endpoint for."),
-    SecurityOption(
+    text_option("sasl.oauthbearer.scope", "The scope to ask the token endpoint for."),
+    text_option(
         "sasl.oauthbearer.extensions",
         "What is sent to the broker along with the token, as key=value,key=value: at Confluent Cloud logicalCluster and"
         " identityPoolId.",
     ),
-    SecurityOption(
+    text_option(
         "sasl.oauthbearer.header.urlencode",
         "true encodes id and secret as RFC 6749 wants it.",
-        default="false",
-        kind="boolean",
+        implied="false",
+        type_name="boolean",
     ),
-    SecurityOption(
+    text_option(
         "sasl.oauthbearer.jwt.retriever.class",
         "Which way to a token: a class of Kafka's own, by its name, with the packages or without.",
     ),
-    SecurityOption(
+    text_option(
         "sasl.oauthbearer.grant.type",
         "client_credentials, or urn:ietf:params:oauth:grant-type:jwt-bearer for an assertion in place of the client's"
         " secret.",
-        default="client_credentials",
+        implied="client_credentials",
     ),
-    SecurityOption("sasl.oauthbearer.method", "oidc, which is what a token endpoint means anyhow."),
-    SecurityOption(
+    text_option("sasl.oauthbearer.method", "oidc, which is what a token endpoint means anyhow."),
+    text_option(
         "sasl.oauthbearer.metadata.authentication.type",
         "azure_imds or aws_iam: the machine's own identity gives the token. The same as `auth`.",
     ),
-    SecurityOption(
+    text_option(
         "sasl.login.callback.handler.class",
         "Kafka's, Amazon's, Google's or Strimzi's handler for tokens, by its class: what it does is done here.",
     ),
-    SecurityOption(
+    text_option(
         CLIENT_HANDLER,
         "Amazon's handler for IAM, by its class: it goes with AWS_MSK_IAM or OAUTHBEARER, and means a token of Amazon's"
         " signer. Another class is an error.",
     ),
-    SecurityOption(f"{_ASSERTION}.file", "A file with a signed assertion (a JWT), which is read again at each use."),
-    SecurityOption(f"{_ASSERTION}.algorithm", "How an assertion is signed: RS256 or ES256.", default="RS256"),
-    SecurityOption(
+    text_option(f"{_ASSERTION}.file", "A file with a signed assertion (a JWT), which is read again at each use."),
+    text_option(f"{_ASSERTION}.algorithm", "How an assertion is signed: RS256 or ES256.", implied="RS256"),
+    text_option(
         f"{_ASSERTION}.private.key.file",
         "A PEM file with the private key that signs assertions.",
-        as_text=(f"{_ASSERTION}.private.key.pem",),
+        text_options=(f"{_ASSERTION}.private.key.pem",),
     ),
-    SecurityOption(f"{_ASSERTION}.private.key.pem", "The private key that signs assertions, as PEM text.", secret=True),
-    SecurityOption(f"{_ASSERTION}.private.key.passphrase", "The password of that key.", secret=True),
-    SecurityOption(
+    text_option(f"{_ASSERTION}.private.key.pem", "The private key that signs assertions, as PEM text.", secret=True),
+    text_option(f"{_ASSERTION}.private.key.passphrase", "The password of that key.", secret=True),
+    text_option(
         f"{_ASSERTION}.template.file",
         "A JSON file with header and payload of the assertion; options and clock add what it lacks.",
     ),
-    SecurityOption(f"{_ASSERTION}.claim.aud", "The assertion's audience: mostly the token endpoint."),
-    SecurityOption(f"{_ASSERTION}.claim.iss", "The assertion's issuer: mostly the client's id."),
-    SecurityOption(f"{_ASSERTION}.claim.sub", "The assertion's subject: mostly the client's id."),
-    SecurityOption(f"{_ASSERTION}.claim.exp.seconds", "How long an assertion is valid.", default="300", kind="seconds"),
-    SecurityOption(
-        f"{_ASSERTION}.claim.nbf.seconds", "How long before now its validity begins.", default="60", kind="seconds"
+    text_option(f"{_ASSERTION}.claim.aud", "The assertion's audience: mostly the token endpoint."),
+    text_option(f"{_ASSERTION}.claim.iss", "The assertion's issuer: mostly the client's id."),
+    text_option(f"{_ASSERTION}.claim.sub", "The assertion's subject: mostly the client's id."),
+    text_option(
+        f"{_ASSERTION}.claim.exp.seconds", "How long an assertion is valid.", implied="300", type_name="seconds"
     ),
-    SecurityOption(
+    text_option(
+        f"{_ASSERTION}.claim.nbf.seconds", "How long before now its validity begins.", implied="60", type_name="seconds"
+    ),
+    text_option(
         f"{_ASSERTION}.claim.jti.include",
         "true gives each assertion an id of its own.",
-        default="false",
-        kind="boolean",
+        implied="false",
+        type_name="boolean",
     ),
-    SecurityOption(
+    text_option(
         "sasl.kerberos.service.name",
         "The first part of the brokers' Kerberos principal.",
-        default="kafka",
+        implied="kafka",
         differs="none: everybody sets kafka",
     ),
-    SecurityOption("sasl.kerberos.principal", "The client's Kerberos principal: user@REALM."),
-    SecurityOption("sasl.kerberos.keytab", "The keytab with the client's key. Without one the ticket cache counts."),
+    text_option("sasl.kerberos.principal", "The client's Kerberos principal: user@REALM."),
+    text_option("sasl.kerberos.keytab", "The keytab with the client's key. Without one the ticket cache counts."),
 )
-BY_NAME: Mapping[str, SecurityOption] = {row.name: row for row in ROWS}
-CANONICAL: Mapping[str, str] = {row.alias: row.name for row in ROWS if row.alias}
+BY_NAME: Mapping[str, Option] = {row.name: row for row in ROWS}
+CANONICAL: Mapping[str, str] = {alias: row.name for row in ROWS for alias in row.aliases}
 
 _JAVA = "it names a Java class, which only a JVM can run"
 _JAVAS_LOGIN = f"{_JAVA}. Use sasl.jaas.config or sasl.oauthbearer.token.function"
@@ -248,7 +253,9 @@ def canonical(options: Mapping[str, str]) -> dict[str, str]:
             continue
         value = trimmed(text)
         if found.setdefault(name, value) != value:
-            raise OptionError(f"options {shown(name)} and {shown(BY_NAME[name].alias)} contradict each other: give one")
+            raise OptionError(
+                f"options {shown(name)} and {shown(BY_NAME[name].aliases[0])} contradict each other: give one"
+            )
     return found
 
 

@@ -11,7 +11,7 @@ import ssl
 from dataclasses import dataclass
 
 from kafkasource.errors import OptionError
-from kafkasource.kafka.security.security_option import shown
+from kafkasource.kafka.security.option import shown
 
 TLS13_SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 """Those that OpenSSL offers by default, with the same names in both worlds."""

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkasource.errors import OptionError
+from kafkasource.kafka.security.option import checked_path, shown
 from kafkasource.kafka.security.secrets import Secret, trimmed
-from kafkasource.kafka.security.security_option import checked_path, shown
 from kafkasource.kafka.security.tls.ciphers import Ciphers, read_ciphers
-from kafkasource.kafka.security.tls.options import ALIASES, BY_NAME, REFUSED, named
+from kafkasource.kafka.security.tls.options import ALIASES, BY_NAME, REFUSED, named, with_alias
 
 log = logging.getLogger("kafkasource.client")
 
@@ -131,9 +131,9 @@ def _given(options: Mapping[str, str]) -> dict[str, str]:
                 )
             continue
         if main.endswith(".location"):
-            checked_path(shown(name), value, (BY_NAME[other].shown for other in BY_NAME[main].as_text))
+            checked_path(shown(name), value, (with_alias(other) for other in BY_NAME[main].text_options))
         if given.setdefault(main, value) != value:
-            raise OptionError(f"option {BY_NAME[main].shown} has two values under its two names. Leave out one of them")
+            raise OptionError(f"option {with_alias(main)} has two values under its two names. Leave out one of them")
     if given.get("ssl.truststore.location", "").lower() == _PROBE:
         del given["ssl.truststore.location"]
     return given
@@ -143,12 +143,10 @@ def _check_combinations(given: Mapping[str, str]) -> None:
     for name, excluded in _NOT_TOGETHER:
         for other in excluded:
             if name in given and other in given:
-                raise OptionError(
-                    f"{named(name)} cannot be combined with {BY_NAME[other].shown}. Leave out one of them"
-                )
+                raise OptionError(f"{named(name)} cannot be combined with {with_alias(other)}. Leave out one of them")
     for name, needed in _NEEDS_ONE_OF:
         if name in given and not any(other in given for other in needed):
-            either = " or ".join(BY_NAME[other].shown for other in needed)
+            either = " or ".join(with_alias(other) for other in needed)
             raise OptionError(f"{named(name)} needs {either}, which is not set")
 
 
@@ -175,7 +173,7 @@ def _check_verification(given: Mapping[str, str]) -> None:
         raise OptionError(
             f"option {shown(name)}: only true is allowed: without the check, any server at the broker's address"
             f" gets the passwords. Give the authority that issued the brokers' certificates with"
-            f" {BY_NAME['ssl.truststore.certificates'].shown} or {BY_NAME['ssl.truststore.location'].shown}"
+            f" {with_alias('ssl.truststore.certificates')} or {with_alias('ssl.truststore.location')}"
         )
 
 
@@ -199,10 +197,10 @@ def _checks_hostname(options: Mapping[str, str]) -> bool:
 
 
 def _versions(given: Mapping[str, str], ciphers: Ciphers | None) -> tuple[str, ...]:
-    protocol = given.get("ssl.protocol", BY_NAME["ssl.protocol"].default)
+    protocol = given.get("ssl.protocol", BY_NAME["ssl.protocol"].implied)
     if protocol not in ("TLS", TLS12, TLS13):
         raise OptionError(f"option {shown('ssl.protocol')}: expected TLSv1.2, TLSv1.3 or TLS, got {protocol!r}")
-    text = given.get("ssl.enabled.protocols", BY_NAME["ssl.enabled.protocols"].default)
+    text = given.get("ssl.enabled.protocols", BY_NAME["ssl.enabled.protocols"].implied)
     named = [part.strip() for part in text.split(",") if part.strip()]
     unknown = [name for name in named if name not in (*_TOO_OLD, TLS12, TLS13)]
     if unknown:

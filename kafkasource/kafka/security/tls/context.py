@@ -20,15 +20,15 @@ from pathlib import Path
 
 from kafkasource.errors import OptionError
 from kafkasource.kafka.process import PerProcess
+from kafkasource.kafka.security.option import shown
 from kafkasource.kafka.security.recent import Recent
-from kafkasource.kafka.security.security_option import shown
 from kafkasource.kafka.security.tls import pem
 from kafkasource.kafka.security.tls.certificates import read_certificate
 from kafkasource.kafka.security.tls.ciphers import TLS13_SUITES
 from kafkasource.kafka.security.tls.config import TLS12, TLS13, TlsConfig
 from kafkasource.kafka.security.tls.der import MalformedDer
 from kafkasource.kafka.security.tls.errors import suite_not_allowed
-from kafkasource.kafka.security.tls.options import BY_NAME, named
+from kafkasource.kafka.security.tls.options import named, with_alias
 from kafkasource.kafka.security.tls.store_files import Fingerprint, StoreFiles, current
 from kafkasource.kafka.security.tls.stores import Identity, client_identity, pem_blocks, trusted_certificates
 
@@ -163,7 +163,7 @@ def _trust(context: ssl.SSLContext, config: TlsConfig, files: StoreFiles, now: d
             if bundle is None:
                 raise OptionError(
                     "this machine has no certificates of authorities (the package ca-certificates). Give them with"
-                    f" {BY_NAME['ssl.truststore.location'].shown} or {BY_NAME['ssl.truststore.certificates'].shown}"
+                    f" {with_alias('ssl.truststore.location')} or {with_alias('ssl.truststore.certificates')}"
                 )
             context.load_verify_locations(cafile=bundle)
         return "the authorities of this machine's system (no ssl.truststore is set)"
@@ -204,7 +204,7 @@ def _present(context: ssl.SSLContext, identity: Identity) -> None:
 
 
 def _unusable(identity: Identity, error: Exception) -> OptionError:
-    option = BY_NAME[identity.option].shown
+    option = with_alias(identity.option)
     if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
         return OptionError(f"option {option}: the private key does not belong to the first certificate")
     encrypted = "ENCRYPTED" in identity.key.reveal()

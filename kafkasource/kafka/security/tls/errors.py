@@ -19,14 +19,14 @@ from kafkasource.errors import (
     TlsError,
     TlsUnanswered,
 )
-from kafkasource.kafka.security.security_option import shown
+from kafkasource.kafka.security.option import shown
 from kafkasource.kafka.security.tls.certificates import Certificate
-from kafkasource.kafka.security.tls.options import BY_NAME
+from kafkasource.kafka.security.tls.options import with_alias
 
 _PROTOCOL = shown("security.protocol")
 _BROKERS_LOG = "The broker's log (server.log) says why"
-_TRUSTSTORE = BY_NAME["ssl.truststore.location"].shown
-_KEYSTORE = BY_NAME["ssl.keystore.location"].shown
+_TRUSTSTORE = with_alias("ssl.truststore.location")
+_KEYSTORE = with_alias("ssl.keystore.location")
 
 _RECORD_TYPES = range(0x14, 0x18)  # the first byte of every TLS record: change cipher, alert, handshake, data
 
@@ -99,7 +99,7 @@ def alert_error(error: ssl.SSLError, attempt: Attempt) -> KafkaSourceError | Non
     if not attempt.presents_certificate:
         return ClientCertificateRefused(
             f"the broker requires a client certificate (its alert: {alert}), and none is set. Give one with {_KEYSTORE}"
-            f" or {BY_NAME['ssl.keystore.certificate.chain'].shown}"
+            f" or {with_alias('ssl.keystore.certificate.chain')}"
         )
     return ClientCertificateRefused(
         f"the broker refuses the client's certificate (its alert: {alert}). Look whether the broker's truststore"

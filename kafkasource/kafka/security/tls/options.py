@@ -5,116 +5,122 @@ Names stand without the prefix `kafka.`, which Spark's options have. `config` re
 
 from __future__ import annotations
 
-from kafkasource.kafka.security.security_option import SecurityOption
+from kafkasource.kafka.security import option as option_rows
+from kafkasource.kafka.security.option import text_option
 
 ROWS = (
-    SecurityOption(
+    text_option(
         "ssl.truststore.location",
         "A file with the certificates of the authorities that may have issued the brokers' certificates: PEM, PKCS12 or"
         " JKS. Or a folder of PEM files. Without it, and without `ssl.truststore.certificates`, the roots of the"
         " operating system count. `probe` means the same.",
         alias="ssl.ca.location",
-        as_text=("ssl.truststore.certificates",),
+        text_options=("ssl.truststore.certificates",),
     ),
-    SecurityOption(
+    text_option(
         "ssl.truststore.type",
         "PEM, PKCS12 or JKS. Not needed: the file itself shows what it is. PEM for a binary store, or the"
         " reverse, is an error.",
     ),
-    SecurityOption(
+    text_option(
         "ssl.truststore.password",
         "The password of a PKCS12 or JKS truststore. A PEM file has none.",
         secret=True,
     ),
-    SecurityOption(
+    text_option(
         "ssl.truststore.certificates",
         "The certificates of the authorities themselves, as PEM text, in place of a file. Line ends may be missing.",
         alias="ssl.ca.pem",
     ),
-    SecurityOption(
+    text_option(
         "ssl.keystore.location",
         "A file with the client's private key and its chain of certificates: PEM, PKCS12 or JKS. For brokers that ask"
         " clients for a certificate (`ssl.client.auth`).",
-        as_text=("ssl.keystore.key", "ssl.keystore.certificate.chain"),
+        text_options=("ssl.keystore.key", "ssl.keystore.certificate.chain"),
     ),
-    SecurityOption("ssl.keystore.type", "PEM, PKCS12 or JKS. Not needed: the file itself shows what it is."),
-    SecurityOption(
+    text_option("ssl.keystore.type", "PEM, PKCS12 or JKS. Not needed: the file itself shows what it is."),
+    text_option(
         "ssl.keystore.password",
         "The password of a PKCS12 or JKS keystore. A PEM file has none: give `ssl.key.password` where its key is"
         " encrypted.",
         secret=True,
     ),
-    SecurityOption(
+    text_option(
         "ssl.keystore.key",
         "The client's private key itself, as PEM text, in place of a file.",
         alias="ssl.key.pem",
         secret=True,
     ),
-    SecurityOption(
+    text_option(
         "ssl.keystore.certificate.chain",
         "The client's certificate and the authorities between it and the root, as PEM text, in place of a file.",
         alias="ssl.certificate.pem",
     ),
-    SecurityOption(
+    text_option(
         "ssl.key.password",
         "The password of the private key, where it is encrypted. Default: that of the keystore.",
         secret=True,
     ),
-    SecurityOption(
+    text_option(
         "ssl.key.location",
         "librdkafka's: a PEM file with the client's private key. Its certificate comes from `ssl.certificate.location`"
         " or `ssl.certificate.pem`.",
-        as_text=("ssl.keystore.key",),
+        text_options=("ssl.keystore.key",),
     ),
-    SecurityOption(
+    text_option(
         "ssl.certificate.location",
         "librdkafka's: a PEM file with the client's certificate, and the authorities between it and the root.",
-        as_text=("ssl.keystore.certificate.chain",),
+        text_options=("ssl.keystore.certificate.chain",),
     ),
-    SecurityOption(
+    text_option(
         "ssl.endpoint.identification.algorithm",
         "`https`: the broker's certificate must have the name or the IP address that the client connects to. Empty, or"
         " `none`: any certificate of a trusted authority will do, so its owner can read what is sent. The client then"
         " warns.",
-        default="https",
+        implied="https",
     ),
-    SecurityOption(
+    text_option(
         "ssl.protocol",
         "`TLSv1.2` excludes TLS 1.3. `TLSv1.3` and `TLS` leave the choice to `ssl.enabled.protocols`.",
-        default="TLSv1.3",
+        implied="TLSv1.3",
     ),
-    SecurityOption(
+    text_option(
         "ssl.enabled.protocols",
         "The versions that the client offers. Older ones in the list are left out, with a warning.",
-        default="TLSv1.2,TLSv1.3",
+        implied="TLSv1.2,TLSv1.3",
     ),
-    SecurityOption(
+    text_option(
         "ssl.cipher.suites",
         "The cipher suites that the client offers, by the names of IANA (as in Java) or of OpenSSL, separated by commas"
         " or colons. A version of TLS that none of them belongs to is not offered. Python cannot choose among those of"
         " TLS 1.3: the client offers all of them, and refuses the connection where the broker chooses one that is not"
         " in the list. Default: OpenSSL's choice.",
     ),
-    SecurityOption(
+    text_option(
         "ssl.crl.location",
         "librdkafka's: a PEM file with the lists of revoked certificates. A broker's certificate whose authority has no"
         " list in it is refused.",
     ),
-    SecurityOption(
+    text_option(
         "enable.ssl.certificate.verification",
         "librdkafka's. Only `true`, the default, is allowed.",
-        default="true",
-        kind="boolean",
+        implied="true",
+        type_name="boolean",
     ),
 )
 
 BY_NAME = {row.name: row for row in ROWS}
-ALIASES = {row.alias: row.name for row in ROWS if row.alias}
+ALIASES = {alias: row.name for row in ROWS for alias in row.aliases}
+
+
+def with_alias(option: str) -> str:
+    """An option of the table in an error, with its alias."""
+    return option_rows.with_alias(BY_NAME[option])
 
 
 def named(option: str) -> str:
-    """An option of the table as the subject of an error, with its alias."""
-    return f"option {BY_NAME[option].shown}"
+    """An option of the table as the subject of an error."""
+    return f"option {with_alias(option)}"
 
 
 _OPENSSL = "Python's ssl module (OpenSSL) makes the connections, and no class of Java's can be loaded"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkasource.errors import OptionError
+from kafkasource.kafka.security.option import shown
 from kafkasource.kafka.security.secrets import Secret
-from kafkasource.kafka.security.security_option import shown
 from kafkasource.kafka.security.tls import jks, pem
 from kafkasource.kafka.security.tls.config import TlsConfig
 from kafkasource.kafka.security.tls.der import INTEGER, SEQUENCE, MalformedDer, sequence

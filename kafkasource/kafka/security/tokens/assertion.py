@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkasource.errors import OptionError
+from kafkasource.kafka.security.option import shown
 from kafkasource.kafka.security.secrets import Secret
-from kafkasource.kafka.security.security_option import shown
 from kafkasource.kafka.security.tokens.file import text_of_file
 
 _PREFIX = "sasl.oauthbearer.assertion"

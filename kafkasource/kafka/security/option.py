@@ -1,18 +1,41 @@
-"""A row of the table of options: name, type, bounds, and rules that name other options."""
+"""A row of a table of options: name, type, default, bounds, and rules that name other options.
+
+The tables of TLS and SASL are in `kafka.security`; the table of all options that a user may set is `options.table`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, TypeVar
 
 from kafkasource.errors import OptionError
-from kafkasource.options.types import Misspelt, Type
+from kafkasource.kafka.security.secrets import Secret
 
+T_co = TypeVar("T_co", covariant=True)
 Role = Literal["source", "sink"]
+Place = Literal["batch", "reader"]  # a batch read of Spark, `kafkasource.Reader`
 SOURCE: tuple[Role, ...] = ("source",)
 SINK: tuple[Role, ...] = ("sink",)
 BOTH: tuple[Role, ...] = ("source", "sink")
+
+
+class Misspelt(ValueError):
+    """What is wrong in a text, as the end of an error that says what was expected."""
+
+
+@dataclass(frozen=True)
+class Type(Generic[T_co]):
+    """How the text of an option becomes a value. `parse` raises ValueError, of which Misspelt is shown; `expected`
+    completes "expected ..."."""
+
+    name: str
+    expected: str
+    parse: Callable[[str], T_co]
+
+
+TEXT = Type("string", "a text", str)  # may be empty: the code that reads it says what is wrong then
+SECRET = Type("secret", "a text", Secret)  # may be empty, and never prints
 
 
 def as_text(value: object) -> str:
@@ -60,7 +83,7 @@ class Other:
 
 @dataclass(frozen=True)
 class Option:
-    """One row of the table. `default` is already typed; None means "not set". Bounds are inclusive."""
+    """One row of a table. `default` is already typed; None means "not set". Bounds are inclusive."""
 
     name: str
     type: Type[object]
@@ -75,6 +98,9 @@ class Option:
     only: tuple[Other, ...] = ()  # all of these must hold where the user gives this option
     not_with: tuple[Other, ...] = ()  # and none of these
     per_cluster: bool = True  # False: for the whole write, so one of several `clusters` cannot have its own
+    implied: str = ""  # where `default` is None: the text that the code which reads the option then assumes
+    text_options: tuple[str, ...] = ()  # of an option that names a file: the options for the same as text
+    no_effect_in: tuple[Place, ...] = ()  # where a read ignores or refuses the option
 
     def parse(self, text: str) -> Any:
         try:
@@ -143,3 +169,86 @@ class Refused:
         kafkas = self.name.startswith("kafka.")
         name = f"Kafka option {self.name[len('kafka.') :]!r}" if kafkas else f"option {self.name!r}"
         return OptionError(f"{name} is not supported: {self.instead}")
+
+
+# Rows of TLS and SASL. Their tables leave out the prefix `kafka.`, because a registry has another one.
+
+
+def text_option(
+    name: str,
+    doc: str,
+    *,
+    alias: str = "",
+    secret: bool = False,
+    implied: str = "",
+    differs: str = "",
+    text_options: tuple[str, ...] = (),
+    type_name: str = "string",
+) -> Option:
+    """Make the row of an option whose value stays a text, because it may be a reference to a secret.
+
+    `name`: Java's, without `kafka.`. `alias`: librdkafka's. `type_name`: the type that users write.
+    """
+    return Option(
+        name,
+        SECRET if secret else replace(TEXT, name=type_name),
+        None,
+        BOTH,
+        doc,
+        aliases=(alias,) if alias else (),
+        implied=implied,
+        differs=differs,
+        text_options=text_options,
+    )
+
+
+def with_prefix(row: Option, prefix: str, *, per_cluster: bool = True) -> Option:
+    """The row under the full name that users write."""
+    aliases = tuple(f"{prefix}{alias}" for alias in row.aliases)
+    return replace(row, name=f"{prefix}{row.name}", aliases=aliases, per_cluster=per_cluster)
+
+
+def with_alias(row: Option) -> str:
+    """The option in an error, with its alias."""
+    return shown(row.name) + "".join(f" ({shown(alias)} for librdkafka)" for alias in row.aliases)
+
+
+# Java's defaults of options that this client refuses: property files often repeat them.
+_JAVAS_DEFAULTS = {
+    "sasl.kerberos.kinit.cmd": "/usr/bin/kinit",
+    "sasl.kerberos.min.time.before.relogin": "60000",
+    "sasl.kerberos.ticket.renew.jitter": "0.05",
+    "sasl.kerberos.ticket.renew.window.factor": "0.8",
+    "sasl.oauthbearer.clock.skew.seconds": "30",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": "3600000",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": "10000",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": "100",
+    "sasl.oauthbearer.scope.claim.name": "scope",
+    "sasl.oauthbearer.sub.claim.name": "sub",
+    "ssl.keymanager.algorithm": "SunX509",
+    "ssl.trustmanager.algorithm": "PKIX",
+}
+
+
+def is_javas_default(name: str, text: str) -> bool:
+    """Whether a refused option has the value that it has in Java where nobody sets it; there it changes nothing."""
+    return name in _JAVAS_DEFAULTS and text.strip() == _JAVAS_DEFAULTS[name]
+
+
+def shown(name: str) -> str:
+    """A name as a user of Spark's options writes it, quoted."""
+    return f"'kafka.{name}'"
+
+
+def checked_path(option: str, path: str, as_text: Iterable[str] = ()) -> str:
+    """A path as the user gives it. Raises OptionError, which does not quote it, for the text of a file in its place.
+
+    That text may be a private key, and errors name the paths of files. `option`, `as_text`: as errors name them.
+    """
+    if "-----BEGIN" not in path and len(path.splitlines()) < 2:
+        return path
+    instead = " and ".join(as_text)
+    raise OptionError(
+        f"option {option}: expected the path of a file, and this is the text of one. "
+        + (f"Text is for {instead}" if instead else "Write it into a file, and give its path")
+    )
