@@ -11,7 +11,7 @@ from kafkasource.errors import OptionError
 from kafkasource.kafka.security.config import SecurityConfig
 from kafkasource.kafka.security.exchange import is_this_machine
 from kafkasource.kafka.security.option import SECRET, Option, Place, Refused, Role, is_javas_default
-from kafkasource.kafka.security.sasl.options import mechanisms_of
+from kafkasource.kafka.security.sasl import mechanisms
 from kafkasource.kafka.security.secrets import Secret
 from kafkasource.options.security import vendors_idle_time
 from kafkasource.options.spelling import nearest
@@ -224,12 +224,12 @@ def _in_clear(options: Options) -> Iterator[str]:
     security = SecurityConfig.from_options(options)
     if security.sasl is None:
         return
-    what = {"PLAIN": "password", "OAUTHBEARER": "token"}.get(security.sasl.mechanism)
+    row = mechanisms.BY_NAME.get(security.sasl.mechanism)  # None: it is a reference
     others = [host for host, _ in options["kafka.bootstrap.servers"] if not is_this_machine(host)]
-    if what is not None and others:
+    if row is not None and row.sends and others:
         yield (
-            f"option 'kafka.security.protocol'={security.protocol}: the {what} goes to {others[0]} unencrypted. Use "
-            "SASL_SSL"
+            f"option 'kafka.security.protocol'={security.protocol}: the {row.sends} goes to {others[0]} unencrypted. "
+            "Use SASL_SSL"
         )
 
 
@@ -257,7 +257,7 @@ def _of_other_mechanisms(options: Options, mechanism: str) -> dict[str, str]:
     """Return a warning for each option of another SASL mechanism than `mechanism`, by the option's name."""
     found = {}
     for name in sorted(options.given):
-        others = mechanisms_of(name.removeprefix("kafka."))
+        others = mechanisms.of_option(name.removeprefix("kafka."))
         if others and mechanism not in others:
             found[name] = (
                 f"option {name!r} has no effect: it is for {' and '.join(others)}, and 'kafka.sasl.mechanism' is "

@@ -24,15 +24,10 @@ from kafkasource.kafka.protocol.apis import SASL_AUTHENTICATE, SASL_HANDSHAKE, A
 from kafkasource.kafka.protocol.schema import Body, Fields
 from kafkasource.kafka.security.quoting import printable
 from kafkasource.kafka.security.sasl.mechanism import Mechanism
+from kafkasource.kafka.security.sasl.mechanisms import BY_NAME
 
 SaslStep: TypeAlias = Callable[[], bytes | None]
 """The next token, which may take a while to make; None: the exchange is over."""
-
-_USER_AND_PASSWORD = "'kafka.sasl.username' and 'kafka.sasl.password', or 'kafka.sasl.jaas.config'"
-_GIVEN_BY = {  # by mechanism: where its credentials come from
-    "OAUTHBEARER": "the token of 'kafka.sasl.oauthbearer.*' or 'kafka.sasl.jaas.config'",
-    "GSSAPI": "'kafka.sasl.kerberos.*' or 'kafka.sasl.jaas.config'",
-}
 
 
 class Authentication:
@@ -117,8 +112,7 @@ class Authentication:
     @property
     def _to_check(self) -> str:
         """What a user does about a refusal."""
-        given_by = _GIVEN_BY.get(self._mechanism.name, _USER_AND_PASSWORD)
-        return f"Check {given_by}, and that the broker has them for this mechanism"
+        return f"Check {BY_NAME[self._mechanism.name].given_by}, and that the broker has them for this mechanism"
 
     @property
     def complete(self) -> bool:

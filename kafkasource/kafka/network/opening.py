@@ -32,7 +32,7 @@ from kafkasource.kafka.network.states import Event, State
 from kafkasource.kafka.network.stream import BudgetedFrames, Stream
 from kafkasource.kafka.security.identity import identity_by, identity_of
 from kafkasource.kafka.security.refusals import Servers, process_refusals
-from kafkasource.kafka.security.sasl.config import SaslConfig
+from kafkasource.kafka.security.sasl.credentials import SaslConfig
 from kafkasource.kafka.security.tls.errors import listener_with_tls
 from kafkasource.types import NEVER
 

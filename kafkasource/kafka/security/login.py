@@ -9,12 +9,11 @@ from collections.abc import Callable
 from kafkasource.kafka.process import PerProcess
 from kafkasource.kafka.security.endpoint import HttpClient
 from kafkasource.kafka.security.recent import Recent
-from kafkasource.kafka.security.sasl.config import SaslConfig, SaslOptions
-from kafkasource.kafka.security.sasl.gssapi import Gssapi
+from kafkasource.kafka.security.sasl.config import SaslOptions
+from kafkasource.kafka.security.sasl.credentials import SaslConfig
 from kafkasource.kafka.security.sasl.mechanism import Mechanism
-from kafkasource.kafka.security.sasl.oauthbearer import OauthBearer
-from kafkasource.kafka.security.sasl.plain import Plain
-from kafkasource.kafka.security.sasl.scram import SaltedKeys, Scram
+from kafkasource.kafka.security.sasl.mechanisms import BY_NAME, SharedState
+from kafkasource.kafka.security.sasl.scram import SaltedKeys
 from kafkasource.kafka.security.tokens.keeper import TokenKeeper
 
 _MOST_LOGINS = 64
@@ -35,8 +34,7 @@ class Login:
         self._tls = tls
         self._lock = threading.Lock()
         self._config: SaslConfig | None = None
-        self._keys: SaltedKeys | None = None
-        self._keeper: TokenKeeper | None = None
+        self._shared = SharedState()
 
     def credentials(self) -> SaslConfig:
         """With what references stand for now, so a password that was changed in its file counts at the next login.
@@ -50,44 +48,32 @@ class Login:
 
         Asks no server. Raises OptionError.
         """
-        config, keys, keeper = self._current(credentials or self.credentials())
-        return _machine(config, host, keys, keeper)
+        config, shared = self._current(credentials or self.credentials())
+        return BY_NAME[config.mechanism].machine(config, host, shared)
 
     def user(self) -> str | None:
         """The user as whom brokers know this login, unless they map names; None where only they know it.
 
         May wait for a token endpoint. Raises OptionError, TokenNotAvailable, TokenRefused.
         """
-        config, _, keeper = self._current(self.credentials())
-        if keeper is not None:
-            return keeper.token().subject
+        config, shared = self._current(self.credentials())
+        if shared.keeper is not None:
+            return shared.keeper.token().subject
         if config.kerberos is not None:
             principal = config.kerberos.principal or ""
             return principal.partition("@")[0].partition("/")[0] or None  # Kafka's default rule of auth_to_local
         return None if config.delegation_token else config.username
 
-    def _current(self, config: SaslConfig) -> tuple[SaslConfig, SaltedKeys | None, TokenKeeper | None]:
+    def _current(self, config: SaslConfig) -> tuple[SaslConfig, SharedState]:
         with self._lock:
             if config != self._config:
                 self._config = config
-                self._keys = None if config.password is None else SaltedKeys(config.password)
-                source = config.token_source
-                http = HttpClient(config.http, self._tls)
-                self._keeper = None if source is None else TokenKeeper(source, http, config.refresh)
-            return config, self._keys, self._keeper
-
-
-def _machine(config: SaslConfig, host: str, keys: SaltedKeys | None, keeper: TokenKeeper | None) -> Mechanism:
-    if keeper is not None:
-        return OauthBearer(keeper.token, keeper.due, config.extensions, keeper.forget)
-    if config.kerberos is not None:
-        return Gssapi(config.kerberos, host)
-    assert keys is not None
-    assert config.username is not None
-    assert config.password is not None
-    if config.mechanism == "PLAIN":
-        return Plain(config.username, config.password)
-    return Scram(config.mechanism, config.username, keys, config.delegation_token)
+                source, http = config.token_source, HttpClient(config.http, self._tls)
+                self._shared = SharedState(
+                    None if config.password is None else SaltedKeys(config.password),
+                    None if source is None else TokenKeeper(source, http, config.refresh),
+                )
+            return config, self._shared
 
 
 class _Logins:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from kafkasource.errors import BrokerError, SaslAuthenticationFailed
 from kafkasource.kafka.process import PerProcess
 from kafkasource.kafka.security.recent import Recent
-from kafkasource.kafka.security.sasl.config import SaslConfig
+from kafkasource.kafka.security.sasl.credentials import SaslConfig
 
 _FIRST_S, _MOST_S = 1.0, 60.0  # of the pause, which doubles
 _TRIAL_S = 10.0  # whoever tries for longer keeps nobody waiting

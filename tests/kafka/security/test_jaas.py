@@ -7,7 +7,7 @@ import pytest
 from kafka_security import ask, pairs_of, text_of
 
 from kafkasource.errors import OptionError
-from kafkasource.kafka.security.sasl import jaas
+from kafkasource.kafka.security.sasl import jaas, mechanisms
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -98,20 +98,25 @@ def test_a_text_means_what_it_means_to_kafka():
     assert taken > 100
 
 
-def test_the_modules_are_known_with_any_prefix():
-    names = {
-        PLAIN: jaas.PLAIN,
-        SCRAM: jaas.SCRAM,
-        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": jaas.OAUTHBEARER,
-        "com.sun.security.auth.module.Krb5LoginModule": jaas.KERBEROS,
-        "software.amazon.msk.auth.iam.IAMLoginModule": jaas.MSK_IAM,
-    }
-    for name, kind in names.items():
-        for prefix in ("", "kafkashaded.", "shadeddatabricks.x."):
-            assert jaas.parse(f"{prefix}{name} required;").kind == kind
-    for name in ("com.acme.PlainLoginModule", f"x{PLAIN}", f"{PLAIN}.x"):
-        with pytest.raises(OptionError, match="Java class"):
-            jaas.parse(f"{name} required;")
+@pytest.mark.parametrize(
+    ("name", "served"),
+    [
+        (PLAIN, ["PLAIN"]),
+        (SCRAM, ["SCRAM-SHA-256", "SCRAM-SHA-512"]),
+        ("org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule", ["OAUTHBEARER"]),
+        ("com.sun.security.auth.module.Krb5LoginModule", ["GSSAPI"]),
+        ("software.amazon.msk.auth.iam.IAMLoginModule", ["OAUTHBEARER"]),
+    ],
+)
+def test_the_modules_are_known_with_any_prefix(name, served):
+    for prefix in ("", "kafkashaded.", "shadeddatabricks.x."):
+        assert mechanisms.of_module(jaas.parse(f"{prefix}{name} required;")) == served
+
+
+@pytest.mark.parametrize("name", ["com.acme.PlainLoginModule", f"x{PLAIN}", f"{PLAIN}.x"])
+def test_another_module_is_an_error(name):
+    with pytest.raises(OptionError, match="Java class"):
+        mechanisms.of_module(jaas.parse(f"{name} required;"))
 
 
 def test_an_error_names_the_place_and_nothing_else():

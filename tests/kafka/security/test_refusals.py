@@ -6,7 +6,7 @@ import pytest
 
 from kafkasource.errors import SaslAuthenticationFailed, error_for
 from kafkasource.kafka.security.refusals import Refusals
-from kafkasource.kafka.security.sasl.config import SaslConfig
+from kafkasource.kafka.security.sasl import config
 
 HERE, ELSEWHERE = (("one", 9092),), (("other", 9092),)
 LONGEST_S = 60
@@ -14,7 +14,7 @@ LONGEST_S = 60
 
 def password(text="hunter2", mechanism="PLAIN"):
     given = {"sasl.mechanism": mechanism, "sasl.username": "alice", "sasl.password": text}
-    return SaslConfig.of(given)
+    return config.read(given)
 
 
 class Process:
@@ -112,7 +112,7 @@ def test_whoever_waited_learns_of_the_refusal_without_asking():
 
 
 def test_tokens_lock_no_account_and_are_left_alone():
-    token = SaslConfig.of({"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url": "file:///token"})
+    token = config.read({"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url": "file:///token"})
     process = Process()
     process.refuse(token)
     assert process.may_ask(token)

@@ -10,9 +10,10 @@ from kafkasource.errors import OptionError
 from kafkasource.kafka.security.config import SecurityConfig
 from kafkasource.kafka.security.endpoint import HttpClient
 from kafkasource.kafka.security.login import Login, login_of
+from kafkasource.kafka.security.option import SECRET
 from kafkasource.kafka.security.sasl import options as sasl_options
-from kafkasource.kafka.security.sasl.config import SaslConfig, SaslOptions
-from kafkasource.kafka.security.sasl.kerberos_config import KerberosConfig
+from kafkasource.kafka.security.sasl.config import SaslOptions
+from kafkasource.kafka.security.sasl.credentials import KerberosConfig, SaslConfig
 from kafkasource.kafka.security.sasl.oauthbearer import OauthBearer
 from kafkasource.kafka.security.sasl.options import ROWS, canonical, vendor_defaults
 from kafkasource.kafka.security.sasl.plain import Plain
@@ -375,12 +376,12 @@ def test_the_whole_of_jaas_may_be_a_reference(tmp_path):
 
 
 def test_each_row_says_what_it_is_and_every_secret_is_marked():
-    names = [row.name for row in ROWS] + [row.alias for row in ROWS if row.alias]
+    names = [row.name for row in ROWS] + [alias for row in ROWS for alias in row.aliases]
     assert len(names) == len(set(names))
     for row in ROWS:
         assert row.doc.endswith("."), row.name
         looks_secret = any(word in row.name for word in ("password", "client.secret", "jaas", "passphrase", "key.pem"))
-        assert row.secret == looks_secret, row.name
+        assert (row.type is SECRET) == looks_secret, row.name
     assert not set(sasl_options.REFUSED) & set(names)
     assert canonical({"SASL.Mechanisms": " x ", "other": "y"}) == {"sasl.mechanism": "x"}
 

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from kafkasource.errors import OptionError
+from kafkasource.kafka.security.option import SECRET
 from kafkasource.kafka.security.secrets import Secret
 from kafkasource.kafka.security.tls.ciphers import openssl_name
 from kafkasource.kafka.security.tls.config import TlsConfig
@@ -92,7 +93,7 @@ def test_what_could_only_be_ignored_is_refused_with_a_reason(name):
 def test_no_value_of_a_secret_option_is_in_an_error_or_a_repr():
     secret = "marker-of-a-secret"
     for row in ROWS:
-        if row.secret:
+        if row.type is SECRET:
             for other in ROWS:
                 options = {other.name: "x", row.name: secret}
                 try:

@@ -18,7 +18,7 @@ from typing import Any
 
 from kafkasource.errors import AuthenticationFailed, OptionError, SaslExchangeFailed
 from kafkasource.kafka.security.quoting import printable
-from kafkasource.kafka.security.sasl.kerberos_config import KerberosConfig
+from kafkasource.kafka.security.sasl.credentials import KerberosConfig
 from kafkasource.kafka.security.sasl.mechanism import checked, require_complete
 from kafkasource.kafka.security.shipped_files import find_file
 

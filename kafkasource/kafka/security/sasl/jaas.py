@@ -15,18 +15,8 @@ import re
 from dataclasses import dataclass
 
 from kafkasource.errors import OptionError
-from kafkasource.kafka.security.sasl.java_class import OAUTHBEARER_PACKAGE, is_one_of
 from kafkasource.kafka.security.secrets import Secret
 
-PLAIN, SCRAM, OAUTHBEARER, KERBEROS, MSK_IAM = "plain", "scram", "oauthbearer", "kerberos", "msk-iam"
-
-_MODULES = {
-    "org.apache.kafka.common.security.plain.PlainLoginModule": PLAIN,
-    "org.apache.kafka.common.security.scram.ScramLoginModule": SCRAM,
-    f"{OAUTHBEARER_PACKAGE}.OAuthBearerLoginModule": OAUTHBEARER,
-    "com.sun.security.auth.module.Krb5LoginModule": KERBEROS,
-    "software.amazon.msk.auth.iam.IAMLoginModule": MSK_IAM,
-}
 _FLAGS = ("REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL")
 _NUMBER_START = re.compile(r"-?[.0-9]")
 _NUMBER = re.compile(r"-?[0-9]*\.?[0-9]*")
@@ -40,7 +30,7 @@ _MOST_CHARACTERS = 1 << 20
 
 @dataclass(frozen=True)
 class LoginModule:
-    kind: str  # PLAIN, SCRAM, OAUTHBEARER, KERBEROS or MSK_IAM
+    name: str  # the Java class
     options: dict[str, Secret]  # any of them may be secret
 
     def text(self, name: str) -> str | None:
@@ -50,24 +40,17 @@ class LoginModule:
 
 
 def parse(text: str) -> LoginModule:
-    """Raises OptionError."""
+    """The one login module of the text. Raises OptionError."""
     entries, tokens = [], _Tokens(text)
     while tokens.next().kind != _END:
         entries.append(_entry(tokens))
     if len(entries) != 1:
         raise OptionError(f"sasl.jaas.config names {len(entries)} login modules; a client has exactly one")
-    name, module = entries[0]
-    for known, kind in _MODULES.items():
-        if is_one_of(name, (known,)):
-            return LoginModule(kind, module)
-    raise OptionError(
-        "sasl.jaas.config: the login module is a Java class that only a JVM can run. Those of Kafka for PLAIN, SCRAM, "
-        "OAUTHBEARER and Kerberos are read, and Amazon's for IAM"
-    )
+    return entries[0]
 
 
-def _entry(tokens: _Tokens) -> tuple[str, dict[str, Secret]]:
-    """The module's class and options, from the token that is current up to the semicolon."""
+def _entry(tokens: _Tokens) -> LoginModule:
+    """Read a module, from the token that is current up to the semicolon."""
     name = tokens.current.text
     if name is None:
         raise tokens.error("the class of a login module")
@@ -87,7 +70,7 @@ def _entry(tokens: _Tokens) -> tuple[str, dict[str, Secret]]:
         options[key] = Secret(value)
     if tokens.current.kind != ";":
         raise tokens.error("a semicolon")
-    return name, options
+    return LoginModule(name, options)
 
 
 _END, _WORD_KIND, _NUMBER_KIND, _QUOTED = "end", "word", "number", "quoted"

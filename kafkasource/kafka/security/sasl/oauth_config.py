@@ -8,14 +8,19 @@ from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
 from kafkasource.errors import OptionError
-from kafkasource.kafka.security.endpoint import endpoint_address
+from kafkasource.kafka.security.endpoint import HttpLimits, endpoint_address
 from kafkasource.kafka.security.option import checked_path, shown
 from kafkasource.kafka.security.sasl import oauth_jaas
-from kafkasource.kafka.security.sasl.jaas import MSK_IAM, LoginModule
-from kafkasource.kafka.security.sasl.java_class import OAUTHBEARER_PACKAGE, is_one_of
+from kafkasource.kafka.security.sasl.jaas import LoginModule
+from kafkasource.kafka.security.sasl.java_class import (
+    AMAZONS_HANDLERS,
+    CLIENT_HANDLER,
+    MSK_IAM,
+    OAUTHBEARER_PACKAGE,
+    is_one_of,
+)
 from kafkasource.kafka.security.sasl.oauthbearer import check_extension
 from kafkasource.kafka.security.sasl.option_values import OptionValues
-from kafkasource.kafka.security.sasl.options import AMAZONS_HANDLERS, CLIENT_HANDLER
 from kafkasource.kafka.security.secrets import Secret
 from kafkasource.kafka.security.tokens.assertion import ALGORITHMS, AssertionFile, SignedAssertion
 from kafkasource.kafka.security.tokens.aws import AwsToken, region_of
@@ -26,6 +31,7 @@ from kafkasource.kafka.security.tokens.fixed import FixedToken
 from kafkasource.kafka.security.tokens.function import FunctionToken
 from kafkasource.kafka.security.tokens.google import GoogleToken
 from kafkasource.kafka.security.tokens.jwt_bearer import JWT_BEARER, AssertedClient, Assertion, JwtBearer
+from kafkasource.kafka.security.tokens.keeper import Refresh
 from kafkasource.kafka.security.tokens.token import TokenSource
 from kafkasource.kafka.security.tokens.unsecured import Claim, UnsecuredToken
 
@@ -113,6 +119,32 @@ def extensions_of(values: OptionValues, module: LoginModule | None) -> tuple[tup
     return tuple(found.items())
 
 
+def refresh_of(values: OptionValues) -> Refresh:
+    """With the bounds of Java's ConfigDef."""
+    name = "sasl.login.refresh"
+    return Refresh(
+        values.real(f"{name}.window.factor", 0.5, 1.0),
+        values.real(f"{name}.window.jitter", 0.0, 0.25),
+        values.whole(f"{name}.min.period.seconds", 0, 900),
+        values.whole(f"{name}.buffer.seconds", 0, 3600),
+    )
+
+
+def limits_of(values: OptionValues) -> HttpLimits:
+    def time_ms(name: str) -> int:
+        return values.whole(f"sasl.login.{name}.ms", 1, 600_000)
+
+    return HttpLimits(
+        time_ms("connect.timeout"),
+        time_ms("read.timeout"),
+        time_ms("retry.backoff"),
+        time_ms("retry.backoff.max"),
+        values.flag("sasl.oauthbearer.token.endpoint.allow.http"),
+        values.path("https.ca.location"),
+        values.text("https.ca.pem"),
+    )
+
+
 class _Merged:
     """Options, and what JAAS has of them. An option goes before JAAS, as in Java (ConfigOrJaas)."""
 
@@ -162,7 +194,7 @@ def _vendor(values: OptionValues, module: LoginModule | None) -> str | None:
             raise OptionError(f"option {shown(_METADATA)}: expected one of {', '.join(_METADATAS)}")
         return _METADATAS[metadata]
     handler = values.text(_HANDLER) or values.text(CLIENT_HANDLER) or ""
-    if is_one_of(handler, AMAZONS_HANDLERS) or (module is not None and module.kind == MSK_IAM):
+    if is_one_of(handler, AMAZONS_HANDLERS) or (module is not None and is_one_of(module.name, (MSK_IAM,))):
         return "aws"
     return "google" if is_one_of(handler, (_OF_GOOGLE,)) else None
 

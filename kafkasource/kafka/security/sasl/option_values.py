@@ -1,36 +1,38 @@
-"""Typed values of the options in `options.ROWS`. Errors name option and expectation, never the value."""
+"""Typed values of options. Errors name the option and what was expected, never the value."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from kafkasource.errors import OptionError
-from kafkasource.kafka.security.option import checked_path, shown, with_alias
-from kafkasource.kafka.security.sasl.options import BY_NAME
+from kafkasource.kafka.security.option import Option, checked_path, shown, with_alias
 from kafkasource.kafka.security.secrets import Secret
 
 
 class OptionValues:
-    """Options by Java's names; one that is not given has the table's default."""
+    """Options by Java's names; one that is not given has its row's implied value."""
 
-    def __init__(self, given: Mapping[str, str]) -> None:
-        self._given = given
+    def __init__(self, given: Mapping[str, str], rows: Mapping[str, Option]) -> None:
+        self._given, self._rows = given, rows
 
     def with_default(self, name: str, text: str) -> OptionValues:
-        return OptionValues({name: text, **self._given})
+        return OptionValues({name: text, **self._given}, self._rows)
 
     def is_given(self, name: str) -> bool:
         return name in self._given
 
     def text(self, name: str) -> str | None:
         """None for an option that has neither value nor default."""
-        return self._given.get(name, BY_NAME[name].implied) or None
+        return self._given.get(name, self._rows[name].implied) or None
+
+    def implied(self, name: str) -> str:
+        return self._rows[name].implied
 
     def path(self, name: str) -> str | None:
         """Of a file. Raises OptionError for the text of one."""
         path = self.text(name)
         return path and checked_path(
-            shown(name), path, (with_alias(BY_NAME[other]) for other in BY_NAME[name].text_options)
+            shown(name), path, (with_alias(self._rows[other]) for other in self._rows[name].text_options)
         )
 
     def secret(self, name: str) -> Secret | None:

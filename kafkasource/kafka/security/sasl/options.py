@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafkasource.errors import OptionError
-from kafkasource.kafka.security.option import Option, shown, text_option
-from kafkasource.kafka.security.sasl.java_class import is_one_of
+from kafkasource.kafka.security.option import Option, any_of, shown, text_option
+from kafkasource.kafka.security.sasl import mechanisms
+from kafkasource.kafka.security.sasl.java_class import AMAZONS_HANDLERS, CLIENT_HANDLER, is_one_of
 from kafkasource.kafka.security.secrets import trimmed
 
 _ENDPOINT = "sasl.oauthbearer.token.endpoint"
 _ASSERTION = "sasl.oauthbearer.assertion"
-CLIENT_HANDLER = "sasl.client.callback.handler.class"
 
 ROWS = (
     text_option(
@@ -25,8 +25,8 @@ ROWS = (
     ),
     text_option(
         "sasl.mechanism",
-        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI (Kerberos). AWS_MSK_IAM means OAUTHBEARER with a"
-        " token of Amazon's signer.",
+        f"{any_of(row.name for row in mechanisms.ROWS)} (Kerberos). AWS_MSK_IAM means OAUTHBEARER with a token of"
+        " Amazon's signer.",
         alias="sasl.mechanisms",
         implied="GSSAPI",
     ),
@@ -220,11 +220,6 @@ REFUSED: Mapping[str, str] = {
     "sasl.kerberos.min.time.before.relogin": _KINIT,
 }
 
-AMAZONS_HANDLERS = (
-    "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
-    "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler",
-)
-
 
 def refusal(name: str) -> str | None:
     """Why an option is refused; None for one that is not."""
@@ -257,15 +252,6 @@ def canonical(options: Mapping[str, str]) -> dict[str, str]:
                 f"options {shown(name)} and {shown(BY_NAME[name].aliases[0])} contradict each other: give one"
             )
     return found
-
-
-def mechanisms_of(name: str) -> tuple[str, ...]:
-    """The mechanisms that an option is for; none: it is for each, or not of SASL. `name`: Java's, without `kafka.`."""
-    if name.startswith(("sasl.oauthbearer.", "https.")) or name == CLIENT_HANDLER:
-        return "OAUTHBEARER", "AWS_MSK_IAM"
-    if name.startswith("sasl.kerberos."):
-        return ("GSSAPI",)
-    return ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512") if name in ("sasl.username", "sasl.password") else ()
 
 
 def vendor_defaults(options: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,40 @@
+"""The values of SASL's options as one authentication needs them. References in them are resolved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kafkasource.kafka.security.endpoint import HttpLimits
+from kafkasource.kafka.security.secrets import Secret
+from kafkasource.kafka.security.tokens.keeper import Refresh
+from kafkasource.kafka.security.tokens.token import TokenSource
+
+
+@dataclass(frozen=True)
+class KerberosConfig:
+    """The client as the KDC knows it. Without principal and keytab it is the owner of the ticket cache."""
+
+    service_name: str
+    principal: str | None = None
+    keytab: str | None = None  # `shipped_files.find_file` says where a relative one lies
+    ticket_cache: str | None = None
+
+
+@dataclass(frozen=True)
+class SaslConfig:
+    """What one authentication needs. Only the parts of its mechanism are set."""
+
+    mechanism: str  # a name in `mechanisms.ROWS`
+    username: str | None = None  # PLAIN, SCRAM
+    password: Secret | None = None
+    delegation_token: bool = False  # SCRAM: user and password are a delegation token's
+    token_source: TokenSource | None = None  # OAUTHBEARER
+    extensions: tuple[tuple[str, str], ...] = ()
+    refresh: Refresh = field(default_factory=Refresh)
+    http: HttpLimits = field(default_factory=HttpLimits)
+    kerberos: KerberosConfig | None = None  # GSSAPI
+
+    @property
+    def user(self) -> tuple[str, str | None]:
+        """The mechanism, and the user as far as the options name one."""
+        return self.mechanism, self.username
