@@ -3,7 +3,7 @@
 Names are those of Spark's JVM connector; `kafka.*` are those of Kafka's Java clients, with librdkafka's as aliases.
 """
 
-from kafkasource.kafka.security.option import Option, Role
+from kafkasource.kafka.security.option import MAX_INT32, Option, Role
 from kafkasource.options.connect import REDACTION, hides_secrets, warn_of_secrets_as_text
 from kafkasource.options.markdown import markdown_table
 from kafkasource.options.parse import (
@@ -20,7 +20,7 @@ from kafkasource.options.parse import (
 )
 from kafkasource.options.security import SECURITY_NAMES
 from kafkasource.options.table import BY_NAME, OPTIONS, SPARKS_OWN
-from kafkasource.options.types import DURATION, MAX_INT32
+from kafkasource.options.types import DURATION
 
 __all__ = [
     "BY_NAME",

@@ -10,13 +10,13 @@ from typing import Any
 from kafkasource.errors import OptionError
 from kafkasource.kafka.security.config import SecurityConfig
 from kafkasource.kafka.security.exchange import is_this_machine
-from kafkasource.kafka.security.option import SECRET, Option, Place, Refused, Role, is_javas_default
+from kafkasource.kafka.security.option import MAX_INT32, SECRET, Option, Place, Refused, Role, is_javas_default
 from kafkasource.kafka.security.sasl import mechanisms
 from kafkasource.kafka.security.secrets import Secret
 from kafkasource.options.security import vendors_idle_time
 from kafkasource.options.spelling import nearest
 from kafkasource.options.table import BY_KEY, BY_NAME, OPTIONS, REFUSED, SPARKS_OWN
-from kafkasource.options.types import MAX_INT32, REGISTERED_FORMATS, SCHEMA_FORMATS, is_schema
+from kafkasource.options.types import REGISTERED_FORMATS, SCHEMA_FORMATS, is_schema
 from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
 
 log = logging.getLogger("kafkasource.options")
@@ -70,7 +70,7 @@ def log_warning(text: str) -> None:
 
 
 def no_warning(_text: str) -> None:
-    """For `parse`, where an earlier step of the same query has warned."""
+    """Ignore a warning: for `parse`, if an earlier step of the query has logged it."""
 
 
 def parse(

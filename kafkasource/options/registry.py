@@ -10,56 +10,57 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from kafkasource.kafka.security.option import Refused, text_option, with_prefix
+from kafkasource.kafka.security.option import SECRET, TEXT, TEXT_MS, TEXT_SECONDS, Option, Refused, with_prefix
 from kafkasource.kafka.security.secrets import Secret
 from kafkasource.kafka.security.tls import options as tls_options
 
 PREFIX = "schemaRegistry."
 
 _OWN = (
-    text_option(
+    Option(
         "url",
+        TEXT,
         "The schema registry: `https://host:port`, with a path where it needs one (Apicurio:"
         " `http://host:8080/apis/ccompat/v7`). Several of them, separated by commas, are one registry: where one does"
         " not answer, the next is asked.",
     ),
-    text_option("basic.auth.user.info", "`user:password` for the registry.", secret=True),
-    text_option("bearer.auth.token", "A token for the registry.", secret=True),
-    text_option(
+    Option("basic.auth.user.info", SECRET, "`user:password` for the registry."),
+    Option("bearer.auth.token", SECRET, "A token for the registry."),
+    Option(
         "bearer.auth.issuer.endpoint.url",
+        TEXT,
         "OAuth: the https URL of the token endpoint that gives tokens for the registry (client credentials grant).",
     ),
-    text_option("bearer.auth.client.id", "OAuth: the client's id at the token endpoint."),
-    text_option("bearer.auth.client.secret", "OAuth: the client's secret at the token endpoint.", secret=True),
-    text_option("bearer.auth.scope", "OAuth: the scope to ask the token endpoint for."),
-    text_option("bearer.auth.logical.cluster", "Confluent Cloud: the registry's id (`lsrc-...`), beside a token."),
-    text_option("bearer.auth.identity.pool.id", "Confluent Cloud: the identity pool (`pool-...`), beside a token."),
-    text_option(
+    Option("bearer.auth.client.id", TEXT, "OAuth: the client's id at the token endpoint."),
+    Option("bearer.auth.client.secret", SECRET, "OAuth: the client's secret at the token endpoint."),
+    Option("bearer.auth.scope", TEXT, "OAuth: the scope to ask the token endpoint for."),
+    Option("bearer.auth.logical.cluster", TEXT, "Confluent Cloud: the registry's id (`lsrc-...`), beside a token."),
+    Option("bearer.auth.identity.pool.id", TEXT, "Confluent Cloud: the identity pool (`pool-...`), beside a token."),
+    Option(
         "https.ca.location",
+        TEXT,
         "OAuth: a PEM file of the authorities that the token endpoint is trusted by. Default: those of the operating"
         " system.",
     ),
-    text_option(
+    Option(
         "http.connect.timeout.ms",
+        TEXT_MS,
         "How long a connection to the registry may take, TLS included.",
         implied="10000",
-        type_name="ms",
     ),
-    text_option(
-        "http.read.timeout.ms", "How long the registry's whole answer may take.", implied="30000", type_name="ms"
-    ),
-    text_option(
+    Option("http.read.timeout.ms", TEXT_MS, "How long the registry's whole answer may take.", implied="30000"),
+    Option(
         "retry.timeout.ms",
+        TEXT_MS,
         "How long a registry is asked again while it gives no answer, or one of 5xx, 408, 429. Then the task or the"
         " query fails.",
         implied="120000",
-        type_name="ms",
     ),
-    text_option(
+    Option(
         "missing.id.cache.ttl.sec",
+        TEXT_SECONDS,
         "How long a process believes a registry that says that it has no such id.",
         implied="30",
-        type_name="seconds",
     ),
 )
 
@@ -82,7 +83,7 @@ REGISTRY_REFUSED = tuple(Refused(f"{PREFIX}{name}", why) for name, why in {**REF
 
 
 def registry_options(options: Mapping[str, Any]) -> dict[str, str]:
-    """The given ones of parsed options (by canonical name), without their prefix; empty where there is no registry."""
+    """Return the registry's options that the user gave, without their prefix. Empty without a registry."""
     given = {row.name.removeprefix(PREFIX): options.get(row.name) for row in REGISTRY_OPTIONS}
     return {
         name: value.reveal() if isinstance(value, Secret) else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafkasource.kafka.security.option import Option, Refused, text_option, with_prefix
+from kafkasource.kafka.security.option import TEXT, Option, Refused, with_prefix
 from kafkasource.kafka.security.sasl import options as sasl_options
 from kafkasource.kafka.security.tls import options as tls_options
 
@@ -15,16 +15,19 @@ def _rows(table: Iterable[Option]) -> tuple[Option, ...]:
 
 
 REFERENCE_OPTIONS = (
-    text_option(
+    Option(
         "config.providers.env.param.allowlist.pattern",
+        TEXT,
         "A regular expression: the environment variables that `${env:NAME}` may name. Without it: all.",
     ),
-    text_option(
+    Option(
         "config.providers.file.param.allowed.paths",
+        TEXT,
         "Files and folders, separated by commas, that `${file:/path:key}` may name. Without it: all.",
     ),
-    text_option(
+    Option(
         "config.providers.dir.param.allowed.paths",
+        TEXT,
         "Folders, separated by commas, that `${dir:/folder:file}` may name. Without it: all.",
     ),
 )
@@ -39,7 +42,7 @@ SECURITY_NAMES = ("kafka.security.protocol", *(option.name for option in SECURIT
 
 
 def vendors_idle_time(options: Mapping[str, Any]) -> dict[str, str]:
-    """What `kafka.auth` says of an option that is not one of security; `SecurityConfig` has the others."""
+    """Return the idle time that `kafka.auth` implies. `SecurityConfig` handles its other values."""
     name = "connections.max.idle.ms"
     defaults = sasl_options.vendor_defaults({"auth": options.get("kafka.auth") or ""})
     return {f"kafka.{name}": defaults[name]} if name in defaults else {}

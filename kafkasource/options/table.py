@@ -9,7 +9,9 @@ to use instead (`REFUSED`). An unknown option is a warning with the most similar
 
 from __future__ import annotations
 
-from kafkasource.kafka.security.option import BOTH, SINK, SOURCE, TEXT, Option, Other, Place, Refused
+from dataclasses import replace
+
+from kafkasource.kafka.security.option import MAX_INT32, MAX_INT64, SINK, SOURCE, TEXT, Option, Other, Place, Refused
 from kafkasource.options.registry import REGISTRY_OPTIONS, REGISTRY_REFUSED
 from kafkasource.options.security import SECURITY_OPTIONS, SECURITY_REFUSED
 from kafkasource.options.types import (
@@ -27,8 +29,6 @@ from kafkasource.options.types import (
     ISOLATION_LEVEL,
     JSON,
     KIB,
-    MAX_INT32,
-    MAX_INT64,
     MIB,
     MILLISECONDS,
     NAMES,
@@ -61,23 +61,18 @@ _MAP_ORDER = (
     f"without idempotence a batch that is sent again can land behind later ones, and the map would be wrong. {_NO_MAP}"
 )
 
-OPTIONS: tuple[Option, ...] = (
-    # What to read.
-    Option("subscribe", TEXT, None, SOURCE, "Topics to read, separated by commas."),
+_READS: tuple[Option, ...] = (
+    Option("subscribe", TEXT, "Topics to read, separated by commas."),
     Option(
         "subscribePattern",
         TEXT,
-        None,
-        SOURCE,
         "Topics to read: a Java regular expression. The query reads each topic whose name contains a match.",
     ),
-    Option("assign", JSON, None, SOURCE, 'Partitions to read: `{"topic":[0,1]}`.'),
+    Option("assign", JSON, 'Partitions to read: `{"topic":[0,1]}`.'),
     Option(
         "startingOffsets",
         JSON,
-        None,
-        SOURCE,
-        "Where a new query starts. `earliest` and `latest` hold for all partitions. JSON names a topic's "
+        "Start of a new query. `earliest` and `latest` hold for all partitions. JSON names a topic's "
         'partitions, `{"topic":{"0":23,"1":-2}}` (-2: earliest, -1: latest), or a whole topic, '
         '`{"topic":"earliest"}`. `committed` starts at the offsets that the group `kafka.group.id` has committed; '
         "with `committed:earliest` or `committed:latest`, a partition without a committed offset starts there. "
@@ -87,43 +82,34 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "startingOffsetsByTimestamp",
         JSON,
-        None,
-        SOURCE,
-        "Where a new query starts: in each partition at the first record with this timestamp or a later one, "
+        "A new query starts in each partition at the first record with this timestamp or a later one, "
         '`{"topic":{"0":1600000000000}}` in ms. Takes precedence over `startingOffsets`.',
     ),
     Option(
         "startingTimestamp",
         TIMESTAMP,
-        None,
-        SOURCE,
-        "As `startingOffsetsByTimestamp`, with one timestamp in ms for all partitions. Takes precedence over "
+        "Same as `startingOffsetsByTimestamp`, with one timestamp in ms for all partitions. Takes precedence over "
         "`startingOffsetsByTimestamp` and `startingOffsets`.",
-        at_least=-2,  # -1 and -2 reach ListOffsets as they are, as in the JVM connector: latest, earliest
+        at_least=-2,
         at_most=MAX_INT64,
         complaint="Expected a single long value",
     ),
     Option(
         "startingOffsetsByTimestampStrategy",
         choice("error", "latest"),
-        "error",
-        SOURCE,
-        "What the query does where all records of a partition are older than the starting timestamp: `error` "
+        "Decides about partitions whose records are all older than the starting timestamp: `error` "
         "fails, `latest` starts at the partition's end.",
+        default="error",
     ),
     Option(
         "endingOffsets",
         JSON,
-        None,
-        SOURCE,
-        "Where the read ends, exclusive: `latest` (the default) or JSON as for `startingOffsets`. For batch reads, "
+        "End of the read, exclusive: `latest` (the default) or JSON as for `startingOffsets`. For batch reads, "
         "and for streams under `trigger(availableNow=True)`.",
     ),
     Option(
         "endingOffsetsByTimestamp",
         JSON,
-        None,
-        SOURCE,
         "The read ends before the first record of each partition with this timestamp or a later one, or at the "
         "partition's end when there is none. JSON as for `startingOffsetsByTimestamp`. Takes precedence over "
         "`endingOffsets`, and works for the same reads.",
@@ -131,20 +117,16 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "endingTimestamp",
         TIMESTAMP,
-        None,
-        SOURCE,
-        "As `endingOffsetsByTimestamp`, with one timestamp in ms for all partitions. Takes precedence over "
+        "Same as `endingOffsetsByTimestamp`, with one timestamp in ms for all partitions. Takes precedence over "
         "`endingOffsetsByTimestamp` and `endingOffsets`.",
         at_least=-2,
         at_most=MAX_INT64,
         complaint="Expected a single long value",
     ),
-    Option("includeHeaders", BOOLEAN, False, SOURCE, "Add the column `headers`."),
+    Option("includeHeaders", BOOLEAN, "Add the column `headers`.", default=False),
     Option(
         "columns",
         COLUMNS,
-        None,
-        SOURCE,
         "The columns of the DataFrame, in this order: `value,timestamp`. Default: all but `headers`. Name the columns "
         "that the job uses: the source makes no others, which saves CPU in Python and in Spark. It cannot see them by "
         "itself, as Spark does not tell a Python source which columns a query uses. `.schema(...)` can name them in "
@@ -152,106 +134,20 @@ OPTIONS: tuple[Option, ...] = (
         not_with=(Other("packRecords", (True,), why="packed records are the one column `records`"),),
     ),
     Option(
-        "valueFormat",
-        FORMAT,
-        "binary",
-        BOTH,
-        "What the values are. `avro` and `protobuf`: the column `value` has the columns of `readerSchema`; each record "
-        "carries the id of the schema that it was written with, and is decoded by that. `json`: the columns of "
-        "`readerSchema`, or of the struct that `.schema(...)` has for `value`; a schema id in front of a record is "
-        "passed over. `string`: UTF-8. A write with `avro` or `protobuf` encodes the column `value` by `writerSchema`; "
-        "one with `json` writes what Spark's `to_json` gives, and needs no schema. Null is a tombstone.",
-        per_cluster=False,
-    ),
-    Option(
-        "keyFormat",
-        FORMAT,
-        "binary",
-        BOTH,
-        "As `valueFormat`, for the keys.",
-        per_cluster=False,
-    ),
-    Option(
         "readerSchema",
         TEXT,
-        None,
-        SOURCE,
         "The schema whose columns `value` has: `latest` of the topic's subject (`orders-value`), `version:3` of it, "
         "`subject:NAME`, `id:7`, `file:PATH`, or the schema itself: the JSON of an Avro schema, the text of a `.proto` "
         "file; for `json` Spark's DDL (`id BIGINT, tags ARRAY<STRING>`), the JSON of a `StructType`, or a JSON Schema. "
         "It is resolved once for each `load()`. Default: `latest`.",
         only=(Other("valueFormat", SCHEMA_FORMATS),),
     ),
-    Option(
-        "keyReaderSchema",
-        TEXT,
-        None,
-        SOURCE,
-        "As `readerSchema`, for the keys.",
-        only=(Other("keyFormat", SCHEMA_FORMATS),),
-    ),
-    Option(
-        "messageName",
-        TEXT,
-        None,
-        BOTH,
-        "Which message of the schema the values are, where its file declares several: the full name "
-        "(`shop.v1.Order`), or a last part of it that only one has.",
-        only=(Other("valueFormat", ("protobuf",)),),
-        per_cluster=False,
-    ),
-    Option(
-        "keyMessageName",
-        TEXT,
-        None,
-        BOTH,
-        "As `messageName`, for the keys.",
-        only=(Other("keyFormat", ("protobuf",)),),
-        per_cluster=False,
-    ),
-    Option(
-        "writerSchema",
-        TEXT,
-        None,
-        SINK,
-        "The schema that values are written by: `latest` of the topic's subject (`orders-value`), `version:3` of it, "
-        "`subject:NAME`, `id:7`, or a schema that the subject has, as `file:PATH` or by its text. `register`: the "
-        "schema of the column's type, for Avro the one that Spark's `to_avro` derives; the driver registers it in the "
-        "topic's subject, unless that has it. For `json` it is a JSON Schema. The driver resolves the schema before "
-        "the tasks, and a stream keeps it; tasks ask no registry. Default: `latest`; for `json` without a registry "
-        "none.",
-        only=(Other("valueFormat", SCHEMA_FORMATS),),
-        per_cluster=False,
-    ),
-    Option(
-        "keyWriterSchema",
-        TEXT,
-        None,
-        SINK,
-        "As `writerSchema`, for the keys.",
-        only=(Other("keyFormat", SCHEMA_FORMATS),),
-        per_cluster=False,
-    ),
-    Option(
-        "schemaIdIn",
-        choice("prefix", "header", "none", "fingerprint"),
-        "prefix",
-        BOTH,
-        "Where a record says the id of its schema. `prefix`: in the five bytes in front of it, as Confluent's "
-        "serializers do. `header`: in the header `__value_schema_id` or `__key_schema_id`. `none`: nowhere. A read "
-        "finds an id wherever it is, so it takes two other words. `none`: keys and values are bare Avro or Protobuf, "
-        "as Spark's `to_avro` and `to_protobuf` give them, all written by `readerSchema` (`keyReaderSchema`). "
-        "`fingerprint`: records are in Avro's single-object encoding, and those of `readerSchema` are read, without a "
-        "registry.",
-        per_cluster=False,
-    ),
+    Option("keyReaderSchema", TEXT, "As `readerSchema`, for the keys.", only=(Other("keyFormat", SCHEMA_FORMATS),)),
     Option(
         "protobuf.recursive.fields.max.depth",
         INTEGER,
-        None,
-        SOURCE,
-        "As `recursive.fields.max.depth` of `from_protobuf`, for keys and values: how often a message may stand in "
-        "itself, the outermost counted. 1 leaves such fields out, 2 has them once. What is deeper is left out. "
+        "Same as `recursive.fields.max.depth` of `from_protobuf`, for keys and values: how often a message may stand "
+        "in itself, the outermost counted. 1 leaves such fields out, 2 has them once. What is deeper is left out. "
         "Default: a message that contains itself is an error.",
         at_least=1,
         at_most=10,
@@ -259,23 +155,19 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "protobuf.emit.default.values",
         BOOLEAN,
-        False,
-        SOURCE,
-        "As `emit.default.values` of `from_protobuf`, for keys and values: a proto3 field that is not `optional` is 0, "
-        "false, empty or its enum's first name where the record does not have it. Default: null.",
+        "Same as `emit.default.values` of `from_protobuf`, for keys and values: a proto3 field that is not `optional` "
+        "is 0, false, empty or its enum's first name where the record does not have it. Default: null.",
+        default=False,
     ),
     Option(
         "protobuf.enums.as.ints",
         BOOLEAN,
-        False,
-        SOURCE,
-        "As `enums.as.ints` of `from_protobuf`, for keys and values: enums are numbers. Default: their names.",
+        "Same as `enums.as.ints` of `from_protobuf`, for keys and values: enums are numbers. Default: their names.",
+        default=False,
     ),
     Option(
         "recordTypes",
         NAMES,
-        None,
-        SOURCE,
         "For a topic with several types of records: their names, separated by commas. The column `value` is a struct "
         "with a nullable column for each of them, and a record fills the one that is its type. A name is the full name "
         "of an Avro record or a Protobuf message (`shop.Order`), or a subject of the registry; `orders-shop.Order` is "
@@ -284,49 +176,18 @@ OPTIONS: tuple[Option, ...] = (
         not_with=(Other("messageName", why="both say which messages the values are"),),
     ),
     Option(
-        "badRecords",
-        BAD_RECORDS,
-        "fail",
-        BOTH,
-        "What becomes of a record that its format cannot decode. `fail`: the query fails and names the record. A read "
-        "has `column`: the column is null, and a further column `badRecord` has the reason, the schema id and the "
-        "bytes of key and value. A tombstone is not bad. A write has `topic:NAME`: rows whose `badRecord` is not null "
-        "go to this topic, which must exist, with their bytes and headers as they were read, in the transaction of the "
-        "other rows. With this column the DataFrame needs `topic`, `partition`, `offset` and `headers`, too. Records "
-        "that cannot be written also go there: those larger than `kafka.max.request.size` or "
-        "`kafka.buffer.memory`, and those that a broker refuses for what is in them (MESSAGE_TOO_LARGE, "
-        "INVALID_RECORD, INVALID_TIMESTAMP). So do rows that the `writerSchema` does not take, as JSON.",
-        per_cluster=False,
-    ),
-    Option(
-        "schemaRegistry",
-        FUNCTION,
-        None,
-        BOTH,
-        "In place of a registry's URL: `module:function`, a function of yours. It gets the id of a schema (an `int`; "
-        "a `UUID`, of Confluent or of AWS Glue; `bytes`, the fingerprint of Avro's single-object encoding) and returns "
-        "the text of the schema, or None for an id that it does not know. The module must be there on the driver, and "
-        "for a read on the workers. It knows ids alone: a write needs `writerSchema=id:7`.",
-        not_with=(Other("schemaRegistry.url", why="both say where schemas are"),),
-        per_cluster=False,
-    ),
-    *REGISTRY_OPTIONS,
-    Option(
         "packRecords",
         BOOLEAN,
-        False,
-        SOURCE,
         "For jobs that only copy records, such as `pykafka mirror`. The DataFrame has one column, `records`. Each "
         "of its values holds about 1 MiB of one partition's records, and the sink takes that column in place of "
         "all others. Spark does not see single records, so its progress counts these values.",
+        default=False,
         not_with=tuple(Other(name, FORMATS[1:], why=_COPIED) for name in ("valueFormat", "keyFormat")),
         no_effect_in=_READER,
     ),
     Option(
         "addHeaders",
         HEADERS,
-        None,
-        SOURCE,
         'Headers that the source adds to each record, after the record\'s own: `{"from":"east"}`. In a value, '
         "`${topic}`, `${partition}` and `${offset}` stand for the place where the record was read.",
         only=(Other("packRecords", (True,), why="rows that are not packed have the column `headers` for that"),),
@@ -335,19 +196,16 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "pushDownPredicate",
         BOOLEAN,
-        False,
-        SOURCE,
         "For batch reads: use the query's filters on `topic`, `partition`, `offset` and (lower bounds only) "
         "`timestamp` to read fewer records. Spark refuses the read unless its setting "
         "`spark.sql.python.filterPushdown.enabled` is true. Spark 4.2 and 4.3 reuse the plan made for one filter "
         "in every query on the same DataFrame. Set this only for a `load()` that is used with a single filter.",
+        default=False,
         no_effect_in=_READER,
     ),
     Option(
         "stopFile",
         TEXT,
-        None,
-        SOURCE,
         "For streams: path of a file on the driver's machine. When somebody creates that file, the query plans no "
         "further micro-batch. After the last micro-batch is committed, the source deletes the file; `query.stop()` "
         "then cancels nothing.",
@@ -356,39 +214,33 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "trigger",
         choice("processingTime", "availableNow", "once"),
-        None,
-        SOURCE,
-        "For streams on Spark 4.0 and 4.1: the trigger that the query has. These releases do not tell it. There, "
-        "`maxOffsetsPerTrigger`, `maxBytesPerTrigger` and `minOffsetsPerTrigger` need this option, and a stream's "
-        "`endingOffsets`, `endingTimestamp` and `endingOffsetsByTimestamp` need `availableNow`. With `availableNow` "
-        "and `once` the run takes all records in one micro-batch there, whatever the limits say. From Spark 4.2 on "
-        "nothing needs this option; a query whose trigger is not the one named here fails.",
+        "For streams on Spark 4.0 and 4.1: the trigger that the query has. These releases do not pass it to a source. "
+        "There, `maxOffsetsPerTrigger`, `maxBytesPerTrigger` and `minOffsetsPerTrigger` need this option, and a "
+        "stream's `endingOffsets`, `endingTimestamp` and `endingOffsetsByTimestamp` need `availableNow`. With "
+        "`availableNow` and `once` the run takes all records in one micro-batch there, whatever the limits say. From "
+        "Spark 4.2 on nothing needs this option; a query whose trigger is not the one named here fails.",
         no_effect_in=_BATCH_AND_READER,
     ),
     Option(
         "failOnDataLoss",
         BOOLEAN,
-        True,
-        SOURCE,
         "Whether the query stops when records that it had to read are gone, because they expired or their topic "
         "was deleted. `false`: it warns and continues.",
+        default=True,
     ),
     Option(
         "failOnDeletedTopic",
         BOOLEAN,
-        True,
-        SOURCE,
         "For streams with `subscribePattern`: whether a topic that was deleted counts among these losses. `false`: the "
         "query warns and reads the other topics, whatever `failOnDataLoss` is. A topic that was created again before "
         "the query missed it still counts, and so do records that expired.",
+        default=True,
         only=(Other("subscribePattern", mine=(False,), why="topics that are named must exist"),),
         no_effect_in=_BATCH_AND_READER,
     ),
     Option(
         "failedOverTo",
         STRING,
-        None,
-        SOURCE,
         "For streams, after a fail-over to a cluster that keeps offsets (Cluster Linking and the like): the id of that "
         "cluster. A checkpoint of another cluster then goes on at the same offsets of the topics of the same names, "
         "with a warning, although their ids are others. Only that there are as many records is checked. Once the query "
@@ -398,8 +250,6 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "maxOffsetsPerTrigger",
         INTEGER,
-        None,
-        SOURCE,
         "For streams: the most offsets that a micro-batch reads, approximately. Each partition gets a share in "
         "proportion to the records that wait in it.",
         at_least=1,
@@ -409,8 +259,6 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "maxBytesPerTrigger",
         SIZE,
-        None,
-        SOURCE,
         "For streams: the most bytes that a micro-batch reads, approximately, as the brokers store them "
         "(compressed): `64m`. The source fetches small samples at the start of a micro-batch to estimate the size "
         "of a record; a topic without a sample counts as 1 MiB a record. A micro-batch reads at least one record. "
@@ -422,8 +270,6 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "minOffsetsPerTrigger",
         INTEGER,
-        None,
-        SOURCE,
         "For streams: a micro-batch waits until this many offsets are available, or until `maxTriggerDelay` has "
         "passed.",
         at_least=1,
@@ -433,10 +279,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "maxTriggerDelay",
         DURATION,
-        900_000,
-        SOURCE,
         "The longest time that `minOffsetsPerTrigger` may delay a micro-batch: `5s`, `15m` (the default). A bare "
         "number is ms.",
+        default=900_000,
         at_least=0,
         at_most=MAX_INT64,
         no_effect_in=_BATCH_AND_READER,
@@ -444,21 +289,16 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "minPartitions",
         INTEGER,
-        None,
-        SOURCE,
         "At least this many input partitions (tasks), approximately. The source cuts large ranges of offsets, the "
         "largest into the most pieces. Small ranges then do not share a task, unless `minRecordsPerPartition` or "
         "`maxPartitions` is set.",
         at_least=1,
-        at_most=MAX_INT32,
         complaint="minPartitions must be positive",
         no_effect_in=_READER,
     ),
     Option(
         "maxRecordsPerPartition",
         INTEGER,
-        None,
-        SOURCE,
         "The source cuts a range of more offsets than this into equal pieces. Each piece gets an input partition "
         "(task) of its own, unless `minRecordsPerPartition` or `maxPartitions` is set.",
         at_least=1,
@@ -469,20 +309,15 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "maxPartitions",
         INTEGER,
-        None,
-        SOURCE,
         "At most this many input partitions (tasks). Ranges of several topic-partitions then share a task; the "
         "source balances tasks by size, and each range stays in order. Default: one task for each topic-partition "
         "that has records.",
         at_least=1,
-        at_most=MAX_INT32,
         no_effect_in=_READER,
     ),
     Option(
         "minRecordsPerPartition",
         INTEGER,
-        None,
-        SOURCE,
         "Small ranges share an input partition (task) until it has about this many offsets, because each Python "
         f"task costs about 10 ms. Each range counts as {RANGE_COST} offsets more than it has. `1`: each topic- "
         "partition gets a task of its own, which suits jobs that do heavy work on each row. Default: 1 for a batch "
@@ -498,59 +333,48 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "readAhead",
         INTEGER,
-        8,
-        SOURCE,
         "How far a task reads ahead when the broker is far away (long round trip, fast line). A fetch grows to at "
         "most this many times `kafka.max.partition.fetch.bytes`, and never above `kafka.fetch.max.bytes`; a task "
         "fetches at most this many small ranges at once. All these fetches together stay within the bytes that the "
         "line has carried in a third of `kafka.request.timeout.ms`, even where that is less than one fetch. A task "
         "holds at most 2 x `readAhead` x `kafka.max.partition.fetch.bytes` of fetched data. `1`: one fetch of the "
         "normal size at a time.",
+        default=8,
         at_least=1,
         at_most=1000,
     ),
     Option(
         "kafkaConsumer.pollTimeoutMs",
         MILLISECONDS,
-        120_000,
-        SOURCE,
         "A task fails when it still has records to read from a partition and has received none for this long. While "
         "the partition has no leader, or no broker answers, it fails up to `kafka.default.api.timeout.ms` later.",
+        default=120_000,
         at_least=1,
-        at_most=MAX_INT32,
     ),
     Option(
         "fetchOffset.numRetries",
         INTEGER,
-        3,
-        SOURCE,
         "How many times the driver tries to get topics and offsets before the query fails. Each try may take "
         "`kafka.default.api.timeout.ms`. The driver also tries again when an answer would mean that records are lost.",
+        default=3,
         at_least=1,
-        at_most=MAX_INT32,
     ),
     Option(
         "fetchOffset.retryIntervalMs",
         MILLISECONDS,
-        1_000,
-        SOURCE,
         "How long the driver waits between these tries.",
+        default=1_000,
         at_least=0,
-        at_most=MAX_INT32,
     ),
     Option(
         "kafka.group.id",
         STRING,
-        None,
-        SOURCE,
         "The consumer group that `startingOffsets=committed` starts from and `commitOffsets` commits to. The "
         "source does not read as a member of the group: Spark's checkpoint decides where a query continues.",
     ),
     Option(
         "commitOffsets",
         BOOLEAN,
-        None,
-        SOURCE,
         "A streaming query commits the offsets of finished micro-batches to its group, for lag monitors. A commit "
         "that fails is a warning. Default: true when `kafka.group.id` is set.",
         no_effect_in=_BATCH_AND_READER,
@@ -558,8 +382,6 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "groupIdPrefix",
         STRING,
-        None,
-        SOURCE,
         "The name of the group that `commitOffsets=true` commits to when `kafka.group.id` is not set. It has no "
         "other effect, because the source does not use a group to read.",
         no_effect_in=_READER,
@@ -567,27 +389,96 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "groupOwnership",
         choice("shared", "exclusive"),
-        "shared",
-        SOURCE,
         "`exclusive`: a streaming query joins `kafka.group.id` as its only member and owns the group while it "
         "runs. The broker then refuses a second query with this option, and any consumer of the group. A query "
         "that was killed keeps the group for 10 seconds. `shared`: the query commits without being a member "
         "(`commitOffsets`), and others may commit too.",
+        default="shared",
         only=(Other("kafka.group.id", mine=("exclusive",), why="that is the group to own"),),
         not_with=(
             Other("commitOffsets", (False,), mine=("exclusive",), why="a query owns a group in order to commit to it"),
         ),
         no_effect_in=_BATCH_AND_READER,
     ),
-    # Where to write.
     Option(
-        "topic", STRING, None, SINK, "Topic for all rows. Without it, each row names its topic in the column `topic`."
+        "kafka.isolation.level",
+        ISOLATION_LEVEL,
+        "`read_committed`: skip records of aborted transactions, and stop before open transactions.",
+        default=IsolationLevel.READ_UNCOMMITTED,
     ),
+    Option(
+        "kafka.max.partition.fetch.bytes",
+        BYTES,
+        "The most bytes that a fetch takes from one partition; up to `readAhead` times as many when the broker is "
+        "far away. A first record batch that is larger still arrives complete (KIP-74).",
+        default=1 * MIB,
+        at_least=1,
+        aliases=("kafka.fetch.message.max.bytes",),
+    ),
+    Option(
+        "kafka.fetch.max.bytes",
+        BYTES,
+        "The most bytes of one fetch, all its partitions together.",
+        default=50 * MIB,
+        at_least=1,
+    ),
+    Option(
+        "kafka.fetch.min.bytes",
+        BYTES,
+        "The broker answers a fetch when it has this many bytes, or after `kafka.fetch.max.wait.ms`.",
+        default=1,
+        at_least=0,
+    ),
+    Option(
+        "kafka.fetch.max.wait.ms",
+        MILLISECONDS,
+        "How long the broker waits for `kafka.fetch.min.bytes`.",
+        default=500,
+        at_least=0,
+        aliases=("kafka.fetch.wait.max.ms",),
+    ),
+    Option(
+        "kafka.client.rack",
+        STRING,
+        "The rack (availability zone) of the executors. They then read from a replica in the same rack, if the "
+        "brokers' `replica.selector.class` allows it (KIP-392). `env:NAME`: each executor takes the rack from this "
+        "environment variable.",
+    ),
+    Option("kafka.check.crcs", BOOLEAN, "Check the CRC32C of every record batch.", default=True),
+    Option(
+        "kafka.max.decompressed.batch.bytes",
+        BYTES,
+        "The task refuses a record batch that decompresses to more bytes than this, because a few kB can grow to "
+        "gigabytes. Kafka's clients have no such option.",
+        default=64 * MIB,
+        at_least=1024,
+    ),
+)
+
+_WRITES: tuple[Option, ...] = (
+    Option(
+        "writerSchema",
+        TEXT,
+        "The schema that values are written by: `latest` of the topic's subject (`orders-value`), `version:3` of it, "
+        "`subject:NAME`, `id:7`, or a schema that the subject has, as `file:PATH` or by its text. `register`: the "
+        "schema of the column's type, for Avro the one that Spark's `to_avro` derives; the driver registers it in the "
+        "topic's subject, unless that has it. For `json` it is a JSON Schema. The driver resolves the schema before "
+        "the tasks, and a stream keeps it; tasks ask no registry. Default: `latest`; for `json` without a registry "
+        "none.",
+        only=(Other("valueFormat", SCHEMA_FORMATS),),
+        per_cluster=False,
+    ),
+    Option(
+        "keyWriterSchema",
+        TEXT,
+        "As `writerSchema`, for the keys.",
+        only=(Other("keyFormat", SCHEMA_FORMATS),),
+        per_cluster=False,
+    ),
+    Option("topic", STRING, "Topic for all rows. Without it, each row names its topic in the column `topic`."),
     Option(
         "createTopic",
         NEW_TOPIC,
-        None,
-        SINK,
         "Create that topic if it does not exist: `partitions=6,replication=3`, and any topic setting, such as "
         "`cleanup.policy=compact`. The broker's defaults apply to everything else. The sink never creates topics "
         "that rows name, because a typo in the data would create one.",
@@ -596,19 +487,16 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "partitioner",
         PARTITIONER,
-        "murmur2",
-        SINK,
         "Chooses the partition of a row that has none in the column `partition`. `murmur2`: by key, as Kafka's "
         "Java producer does; rows without a key fill a record batch for one partition, then one for the next. "
         "`murmur2_round_robin`: rows without a key go to the partitions in turn. `module:function`: your function, "
         "called in the executors as f(topic, keys, values, partition count). Keys and values are Arrow binary "
         "arrays. It returns an Arrow int32 array; where that is null, `murmur2` decides.",
+        default="murmur2",
     ),
     Option(
         "commitListener",
         FUNCTION,
-        None,
-        SINK,
         "`module:function`: your function, called on the driver after each micro-batch or batch write. It gets a "
         "`kafkasource.SinkCommit`: the records, bytes, first and last offset written to each topic-partition. With "
         "`clusters` it is called once for each cluster, and also gets the records that the sink discarded. It runs "
@@ -617,16 +505,14 @@ OPTIONS: tuple[Option, ...] = (
         "does.",
         per_cluster=False,
     ),
-    # How often each row arrives.
     Option(
         "deliveryGuarantee",
         choice("at_least_once", "exactly_once"),
-        "at_least_once",
-        SINK,
         "`at_least_once`: a row may arrive twice when Spark runs a task again. `exactly_once`: each task writes in "
         "a Kafka transaction, and the sink commits all of them with the micro-batch or batch write. Readers with "
         "`isolation.level=read_committed` then see every row once; other readers also see rows of aborted "
         "transactions.",
+        default="at_least_once",
         only=(
             Other("kafka.acks", ("all", "-1"), mine=("exactly_once",)),
             Other("kafka.max.in.flight.requests.per.connection", at_most=5, mine=("exactly_once",)),
@@ -646,8 +532,6 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "transactionalIdPrefix",
         STRING,
-        None,
-        SINK,
         "The beginning of the query's transactional ids. It identifies the query: the sink refuses a second query "
         "with the same prefix. Default: `kafkasource-` and Spark's query id, which the sink reads from the file "
         "`metadata` in `checkpointLocation`. A batch write has no checkpoint, so it must set this option.",
@@ -657,10 +541,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "atomicBatch",
         BOOLEAN,
-        False,
-        SINK,
         "One transaction for all tasks, so that readers see a micro-batch completely or not at all. Only one task "
         "may then write to a topic-partition, and Spark may not run a task twice.",
+        default=False,
         only=(
             _EXACTLY_ONCE,
             Other("producersPerCluster", at_most=1, why="several producers of a cluster would write to one partition"),
@@ -670,36 +553,30 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "lostTransactions",
         choice("fail", "rewrite", "skip"),
-        "fail",
-        SINK,
-        "What the sink does when brokers aborted transactions of a batch that was already decided, because the "
+        "Decides about a batch that was already decided and whose transactions brokers aborted, because the "
         "query was away for longer than `kafka.transaction.timeout.ms`. `fail`: stop. `rewrite`: write the same "
         "rows again, if their number and contents are the same. `skip`: continue without them, with a warning: they "
         "stay missing. If the query was away for longer than the brokers' transactional.id.expiration.ms (7 days), the "
         "rows may be in the topics: look before you choose. The option also decides for a whole batch when the sink "
         "cannot know whether it was decided, because its record is gone. `skip` also accepts a batch that was decided "
         "with other rows than it has now: what is new in it is not written.",
+        default="fail",
         only=(_EXACTLY_ONCE,),
         per_cluster=False,
     ),
     Option(
         "kafka.transaction.timeout.ms",
         MILLISECONDS,
-        600_000,
-        SINK,
         "Brokers abort a transaction that is open for longer. A batch with its retries, and a restart after a "
         "crash, must fit into this time. It can be at most the brokers' `transaction.max.timeout.ms` (15 minutes).",
+        default=600_000,
         at_least=1,
-        at_most=MAX_INT32,
         differs="60000. A transaction must outlive the restart of a query",
         only=(_EXACTLY_ONCE,),
     ),
-    # Many clusters at once.
     Option(
         "clusters",
         JSON,
-        None,
-        SINK,
         "Write every row to several clusters while reading it once: "
         '`{"east":{"kafka.bootstrap.servers":"e:9092"}}`, or options `clusters.<name>.<option>`. A cluster can '
         "have any option of this page but `clusters`, `commitListener`, `deliveryGuarantee`, "
@@ -712,20 +589,18 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "partitioning",
         choice("source", "key"),
-        "source",
-        SINK,
         "`source`: a row goes to the partition in the column `partition`, as in a mirror; without that column the "
         "`partitioner` decides. `key`: the sink ignores the column.",
+        default="source",
         only=(_CLUSTERS,),
     ),
     Option(
         "producersPerCluster",
         INTEGER,
-        1,
-        SINK,
         "How many producers (connections, threads) each executor worker has for a cluster. Rows with the same key "
         "use the same producer, so they stay in order. Rows without a key use the producers in turn, so their "
         "order in a partition is lost.",
+        default=1,
         at_least=1,
         at_most=64,
         only=(_CLUSTERS,),
@@ -733,12 +608,11 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "onSlowCluster",
         choice("block", "discard", "fail"),
-        "block",
-        SINK,
-        "What the sink does when a cluster's queue is above `highWatermarkBytes` and the other clusters wait "
+        "Decides what the sink does when a cluster's queue is above `highWatermarkBytes` and the other clusters wait "
         "because of it. `block`: reading waits for the cluster, without limit unless `kafka.delivery.timeout.ms` "
         "is set. `discard`: the sink drops the cluster's oldest batches until the queue is down to "
         "`lowWatermarkBytes`, and reports how many rows it dropped. `fail`: the task fails.",
+        default="block",
         only=(_CLUSTERS,),
         not_with=(
             Other(
@@ -752,8 +626,6 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "highWatermarkBytes",
         SIZE,
-        None,
-        SINK,
         "The queue size above which `onSlowCluster` acts. At most `kafka.buffer.memory`. Default: all of it with "
         "`block`, three quarters of it otherwise.",
         at_least=1 * KIB,
@@ -763,8 +635,6 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "lowWatermarkBytes",
         SIZE,
-        None,
-        SINK,
         "The queue size down to which `onSlowCluster=discard` drops batches. Default: half of `highWatermarkBytes`.",
         at_least=0,
         at_most=MAX_INT64,
@@ -773,41 +643,32 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "slowClusterWait",
         DURATION,
-        1_000,
-        SINK,
         "How long the sink waits for a slow cluster under `discard` and `fail`. The sink skips a cluster that has "
         "acknowledged nothing for this long, and tries it again after 10 times as long. A cluster that still "
         "acknowledges may delay the others for this long, then for 10 % of the time. Under `discard`, a cluster "
         "may finish a task later than the others: by this time, or by 10 % of the task's time if that is longer.",
+        default=1_000,
         at_least=0,
-        at_most=MAX_INT32,
         only=(_CLUSTERS,),
     ),
     Option(
         "maxRecordAge",
         DURATION,
-        None,
-        SINK,
         "The sink drops rows whose `timestamp` is older than this, and rows that it could not deliver for this "
         "long. It reports how many it dropped.",
         at_least=1,
-        at_most=MAX_INT32,
         only=(_CLUSTERS,),
         not_with=(Other("deliveryGuarantee", ("exactly_once",), why="rows that the sink drops do not arrive once"),),
     ),
     Option(
         "onlyTopics",
         STRING,
-        None,
-        SINK,
         "A Java regular expression. The cluster gets only rows whose topic name contains a match.",
         only=(_CLUSTERS,),
     ),
     Option(
         "unlessOrigin",
         JSON,
-        None,
-        SINK,
         "Mirrors set it: the cluster does not get rows whose headers `mirror.origin` say that they have been there, or "
         "come there by another flow (`docs/mirror.md`).",
         only=(_CLUSTERS,),
@@ -815,8 +676,6 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "refusedTopics",
         JSON,
-        None,
-        SINK,
         "Mirrors set it: a list of topics that the cluster does not let the mirror create. The sink does not wait for "
         "them, nor for topics whose names are not legal there. It leaves their rows out, counts them as discarded and "
         "notes their offsets in the `offsetMap`.",
@@ -825,8 +684,6 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "offsetMap",
         STRING,
-        None,
-        SINK,
         "Name of a compacted topic in the cluster, which must exist. The sink writes there which offset each row "
         "had in its source (column `offset`) and which offset it got in the cluster (`docs/mirror.md`).",
         only=(_CLUSTERS,),
@@ -836,20 +693,200 @@ OPTIONS: tuple[Option, ...] = (
             Other("kafka.retries", (0,), why=f"{_NO_RETRIES}. {_NO_MAP}"),
         ),
     ),
-    # Both: how to reach the cluster.
+    Option(
+        "kafka.metadata.max.idle.ms",
+        MILLISECONDS,
+        "The client stops asking about a topic that no task has written to for this long, such as a deleted topic. "
+        "The next row for the topic starts it again.",
+        default=300_000,
+        at_least=5_000,
+    ),
+    Option(
+        "kafka.acks",
+        choice("all", "-1", "1", "0"),
+        "The replicas that must have a batch before it counts as written: all in-sync replicas, only the leader "
+        "(`1`), or none (`0`).",
+        default="all",
+        aliases=("kafka.request.required.acks",),
+    ),
+    Option(
+        "kafka.enable.idempotence",
+        BOOLEAN,
+        "The broker stores a batch once, even when the producer sends it twice. Default: true with "
+        "`kafka.acks=all`, on brokers that can do it (0.11 and newer). With `kafka.retries=0` it is false, as in Java.",
+        only=(
+            Other("kafka.acks", ("all", "-1"), mine=(True,)),
+            Other("kafka.max.in.flight.requests.per.connection", at_most=5, mine=(True,)),
+        ),
+        not_with=(Other("kafka.retries", (0,), mine=(True,), why=_NO_RETRIES),),
+    ),
+    Option(
+        "kafka.compression.type",
+        choice("none", "gzip", "snappy", "lz4", "zstd"),
+        "How the producer compresses record batches. lz4 costs almost no CPU and saves disk and network.",
+        default="none",
+        aliases=("kafka.compression.codec",),
+    ),
+    Option("kafka.compression.gzip.level", GZIP_LEVEL, "1 to 9. -1: the codec's default.", default=-1),
+    Option(
+        "kafka.compression.lz4.level",
+        INTEGER,
+        "The same levels as in Java; 9 is the fast compressor.",
+        default=9,
+        at_least=1,
+        at_most=17,
+    ),
+    Option(
+        "kafka.compression.zstd.level", INTEGER, "The same levels as in Java.", default=3, at_least=-131072, at_most=22
+    ),
+    Option(
+        "kafka.batch.size",
+        BYTES,
+        "Size of a record batch before compression, and the unit of buffer memory. The producer uses smaller "
+        "batches, down to 16 KiB, when it writes to so many partitions that `kafka.buffer.memory` could not hold "
+        "two batches for each. 0: each record has a batch of its own.",
+        default=256 * KIB,
+        at_least=0,
+        aliases=("kafka.batch.num.bytes",),
+        differs="16384. Spark hands over whole columns, and larger batches cost less for each record",
+    ),
+    Option(
+        "kafka.linger.ms",
+        MILLISECONDS,
+        "How long a batch that is not full waits for more records.",
+        default=100,
+        at_least=0,
+        aliases=("kafka.queue.buffering.max.ms",),
+        differs="5. The end of a task sends all batches at once, so waiting for full ones delays no micro-batch",
+    ),
+    Option(
+        "kafka.buffer.memory",
+        BYTES,
+        "Memory for all unsent batches of one executor worker. If you do not set it, the memory budget may make it "
+        "smaller or larger.",
+        default=32 * MIB,
+        at_least=1 * KIB,
+        at_most=MAX_INT64,
+    ),
+    Option(
+        "kafka.max.block.ms",
+        MILLISECONDS,
+        "How long a task waits for free buffer memory, for metadata of a topic, or for a partition that a row "
+        "names and that the topic does not have yet.",
+        default=60_000,
+        at_least=0,
+    ),
+    Option(
+        "kafka.max.request.size",
+        BYTES,
+        "The most bytes of one produce request, and so of one record.",
+        default=1 * MIB,
+        at_least=1 * KIB,
+        aliases=("kafka.message.max.bytes",),
+    ),
+    Option(
+        "kafka.delivery.timeout.ms",
+        MILLISECONDS,
+        "A task fails when a batch is not acknowledged within this time, all retries included. It must be at least "
+        "`kafka.linger.ms` + `kafka.request.timeout.ms`; the default rises to that, with a warning.",
+        default=120_000,
+        at_least=1,
+        aliases=("kafka.message.timeout.ms",),
+    ),
+    Option(
+        "kafka.retries",
+        INTEGER,
+        "How many times the producer sends a batch again. `kafka.delivery.timeout.ms` usually ends the retries first.",
+        default=MAX_INT32,
+        at_least=0,
+        aliases=("kafka.message.send.max.retries",),
+    ),
+    Option(
+        "kafka.max.in.flight.requests.per.connection",
+        INTEGER,
+        "How many produce requests a connection may have without an answer. Order is kept with idempotence, which "
+        "lets a partition have five at most, or with 1. Otherwise a batch that is sent again may land behind later "
+        "batches, as in Java.",
+        default=5,
+        at_least=1,
+        aliases=("kafka.max.in.flight",),
+    ),
+)
+
+_BOTH: tuple[Option, ...] = (
+    Option(
+        "valueFormat",
+        FORMAT,
+        "Format of the values. `avro` and `protobuf`: the column `value` has the columns of `readerSchema`; each "
+        "record carries the id of the schema that it was written with, and is decoded by that. `json`: the columns of "
+        "`readerSchema`, or of the struct that `.schema(...)` has for `value`; a schema id in front of a record is "
+        "passed over. `string`: UTF-8. A write with `avro` or `protobuf` encodes the column `value` by `writerSchema`; "
+        "one with `json` writes what Spark's `to_json` gives, and needs no schema. Null is a tombstone.",
+        default="binary",
+        per_cluster=False,
+    ),
+    Option("keyFormat", FORMAT, "As `valueFormat`, for the keys.", default="binary", per_cluster=False),
+    Option(
+        "messageName",
+        TEXT,
+        "The message of the schema that the values are, if its file declares several: the full name "
+        "(`shop.v1.Order`), or a last part of it that only one has.",
+        only=(Other("valueFormat", ("protobuf",)),),
+        per_cluster=False,
+    ),
+    Option(
+        "keyMessageName",
+        TEXT,
+        "As `messageName`, for the keys.",
+        only=(Other("keyFormat", ("protobuf",)),),
+        per_cluster=False,
+    ),
+    Option(
+        "schemaIdIn",
+        choice("prefix", "header", "none", "fingerprint"),
+        "The place of the schema id in a record. `prefix`: in the five bytes in front of it, as Confluent's "
+        "serializers do. `header`: in the header `__value_schema_id` or `__key_schema_id`. `none`: nowhere. A read "
+        "finds an id wherever it is, so it takes two other words. `none`: keys and values are bare Avro or Protobuf, "
+        "as Spark's `to_avro` and `to_protobuf` give them, all written by `readerSchema` (`keyReaderSchema`). "
+        "`fingerprint`: records are in Avro's single-object encoding, and those of `readerSchema` are read, without a "
+        "registry.",
+        default="prefix",
+        per_cluster=False,
+    ),
+    Option(
+        "badRecords",
+        BAD_RECORDS,
+        "Decides about records that their format cannot decode. `fail`: the query fails and names the record. A read "
+        "has `column`: the column is null, and a further column `badRecord` has the reason, the schema id and the "
+        "bytes of key and value. A tombstone is not bad. A write has `topic:NAME`: rows whose `badRecord` is not null "
+        "go to this topic, which must exist, with their bytes and headers as they were read, in the transaction of the "
+        "other rows. With this column the DataFrame needs `topic`, `partition`, `offset` and `headers`, too. Records "
+        "that cannot be written also go there: those larger than `kafka.max.request.size` or "
+        "`kafka.buffer.memory`, and those that a broker refuses for what is in them (MESSAGE_TOO_LARGE, "
+        "INVALID_RECORD, INVALID_TIMESTAMP). So do rows that the `writerSchema` does not take, as JSON.",
+        default="fail",
+        per_cluster=False,
+    ),
+    Option(
+        "schemaRegistry",
+        FUNCTION,
+        "In place of a registry's URL: `module:function`, a function of yours. It gets the id of a schema (an `int`; "
+        "a `UUID`, of Confluent or of AWS Glue; `bytes`, the fingerprint of Avro's single-object encoding) and returns "
+        "the text of the schema, or None for an id that it does not know. The module must be there on the driver, and "
+        "for a read on the workers. It knows ids alone: a write needs `writerSchema=id:7`.",
+        not_with=(Other("schemaRegistry.url", why="both say where schemas are"),),
+        per_cluster=False,
+    ),
+    *REGISTRY_OPTIONS,
     Option(
         "kafka.bootstrap.servers",
         SERVERS,
-        None,
-        BOTH,
         "Brokers to contact first: `host:port,host:port`. Required.",
         aliases=("kafka.metadata.broker.list",),
     ),
     Option(
         "memoryBudget",
         SIZE,
-        None,
-        BOTH,
         "Memory for the data of one Python worker process: `64m`. The process divides it among data that it has "
         "received, data that it decodes, and rows that wait to be written (`docs/memory.md`). A size that you set "
         "by its own option takes precedence. Default: half of the memory that `spark.executor.pyspark.memory` "
@@ -862,29 +899,25 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "unknownOptions",
         choice("warn", "fail"),
-        "warn",
-        BOTH,
-        "What the connector does with an option that it does not know, or that is for the other direction: `warn` logs "
-        "a warning with the most similar name, `fail` ends the query before it asks a broker.",
+        "Decides what the connector does with an option that it does not know, or that is for the other direction: "
+        "`warn` logs a warning with the most similar name, `fail` ends the query before it asks a broker.",
+        default="warn",
         per_cluster=False,
     ),
     Option(
-        "kafka.client.id", STRING, "kafkasource", BOTH, "The client's name in the brokers' logs, metrics and quotas."
+        "kafka.client.id", STRING, "The client's name in the brokers' logs, metrics and quotas.", default="kafkasource"
     ),
     Option(
         "kafka.broker.version.fallback",
         OLD_RELEASE,
-        "auto",
-        BOTH,
         "The release to assume for a broker that closes the connection in whatever form the client asks for its API "
         "versions, as brokers before 0.10 do. `auto`: the client finds out by further requests. A release saves these "
         "requests.",
+        default="auto",
     ),
     Option(
         "kafka.security.protocol",
         choice("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-        None,
-        BOTH,
         "How connections are secured. SSL: TLS; the options `kafka.ssl.*` say whom to trust. SASL_SSL: TLS, and the "
         "client logs in as the options `kafka.sasl.*` say. SASL_PLAINTEXT: the same without TLS. Default: PLAINTEXT, "
         "or SASL_SSL where `kafka.auth` names a vendor.",
@@ -893,335 +926,109 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "kafka.request.timeout.ms",
         MILLISECONDS,
-        30_000,
-        BOTH,
         "The longest time for one request, from the first byte sent to the last byte received.",
+        default=30_000,
         at_least=1,
-        at_most=MAX_INT32,
     ),
     Option(
         "kafka.default.api.timeout.ms",
         MILLISECONDS,
-        60_000,
-        BOTH,
         "The longest time for one operation with all its retries. Also how long the client tries the bootstrap "
         "servers.",
+        default=60_000,
         at_least=1,
-        at_most=MAX_INT32,
     ),
     Option(
         "kafka.socket.connection.setup.timeout.ms",
         MILLISECONDS,
-        10_000,
-        BOTH,
         "The longest time to connect to one address. It doubles with each failure.",
+        default=10_000,
         at_least=1,
-        at_most=MAX_INT32,
     ),
     Option(
         "kafka.socket.connection.setup.timeout.max.ms",
         MILLISECONDS,
-        30_000,
-        BOTH,
         "The longest time that `kafka.socket.connection.setup.timeout.ms` can grow to.",
+        default=30_000,
         at_least=1,
-        at_most=MAX_INT32,
     ),
     Option(
         "kafka.reconnect.backoff.ms",
         MILLISECONDS,
-        50,
-        BOTH,
         "How long the client waits before it connects again to a broker that failed. It doubles with each failure, "
         "with jitter.",
+        default=50,
         at_least=0,
-        at_most=MAX_INT32,
     ),
     Option(
         "kafka.reconnect.backoff.max.ms",
         MILLISECONDS,
-        1_000,
-        BOTH,
         "The longest time that `kafka.reconnect.backoff.ms` can grow to.",
+        default=1_000,
         at_least=0,
-        at_most=MAX_INT32,
     ),
     Option(
         "kafka.retry.backoff.ms",
         MILLISECONDS,
-        100,
-        BOTH,
         "How long the client waits before it sends a failed request again. It doubles with each failure, with jitter.",
+        default=100,
         at_least=0,
-        at_most=MAX_INT32,
     ),
     Option(
         "kafka.retry.backoff.max.ms",
         MILLISECONDS,
-        1_000,
-        BOTH,
         "The longest time that `kafka.retry.backoff.ms` can grow to.",
+        default=1_000,
         at_least=0,
-        at_most=MAX_INT32,
     ),
     Option(
         "kafka.metadata.max.age.ms",
         MILLISECONDS,
-        300_000,
-        BOTH,
         "After this time the client asks for leaders and partitions again, even when nothing has failed.",
+        default=300_000,
         at_least=0,
-        at_most=MAX_INT32,
         aliases=("kafka.topic.metadata.refresh.interval.ms",),
-    ),
-    Option(
-        "kafka.metadata.max.idle.ms",
-        MILLISECONDS,
-        300_000,
-        SINK,
-        "The client stops asking about a topic that no task has written to for this long, such as a deleted topic. "
-        "The next row for the topic starts it again.",
-        at_least=5_000,
-        at_most=MAX_INT32,
     ),
     Option(
         "kafka.connections.max.idle.ms",
         MILLISECONDS,
-        540_000,
-        BOTH,
         "The client closes a connection that it has not used for this long. -1: never. With `kafka.auth=azure` the "
         "default is 180000.",
+        default=540_000,
         at_least=-1,
-        at_most=MAX_INT32,
     ),
     Option(
         "kafka.receive.buffer.bytes",
         BYTES,
-        -1,
-        BOTH,
         "Size of the socket's receive buffer. -1: the operating system decides.",
+        default=-1,
         at_least=-1,
-        at_most=MAX_INT32,
         differs="65536. The operating system's own sizing is faster, and right for long distances",
         aliases=("kafka.socket.receive.buffer.bytes",),
     ),
     Option(
         "kafka.send.buffer.bytes",
         BYTES,
-        -1,
-        BOTH,
         "Size of the socket's send buffer. -1: the operating system decides.",
+        default=-1,
         at_least=-1,
-        at_most=MAX_INT32,
         differs="131072",
         aliases=("kafka.socket.send.buffer.bytes",),
     ),
     Option(
         "kafka.receive.message.max.bytes",
         BYTES,
-        100 * MIB,
-        BOTH,
         "The client refuses a longer response from a broker before it allocates memory for it. The name is "
         "librdkafka's; Java has no such limit.",
+        default=100 * MIB,
         at_least=1000,
-        at_most=MAX_INT32,
     ),
-    # Reading.
-    Option(
-        "kafka.isolation.level",
-        ISOLATION_LEVEL,
-        IsolationLevel.READ_UNCOMMITTED,
-        SOURCE,
-        "`read_committed`: skip records of aborted transactions, and stop before open transactions.",
-    ),
-    Option(
-        "kafka.max.partition.fetch.bytes",
-        BYTES,
-        1 * MIB,
-        SOURCE,
-        "The most bytes that a fetch takes from one partition; up to `readAhead` times as many when the broker is "
-        "far away. A first record batch that is larger still arrives complete (KIP-74).",
-        at_least=1,
-        at_most=MAX_INT32,
-        aliases=("kafka.fetch.message.max.bytes",),
-    ),
-    Option(
-        "kafka.fetch.max.bytes",
-        BYTES,
-        50 * MIB,
-        SOURCE,
-        "The most bytes of one fetch, all its partitions together.",
-        at_least=1,
-        at_most=MAX_INT32,
-    ),
-    Option(
-        "kafka.fetch.min.bytes",
-        BYTES,
-        1,
-        SOURCE,
-        "The broker answers a fetch when it has this many bytes, or after `kafka.fetch.max.wait.ms`.",
-        at_least=0,
-        at_most=MAX_INT32,
-    ),
-    Option(
-        "kafka.fetch.max.wait.ms",
-        MILLISECONDS,
-        500,
-        SOURCE,
-        "How long the broker waits for `kafka.fetch.min.bytes`.",
-        at_least=0,
-        at_most=MAX_INT32,
-        aliases=("kafka.fetch.wait.max.ms",),
-    ),
-    Option(
-        "kafka.client.rack",
-        STRING,
-        None,
-        SOURCE,
-        "The rack (availability zone) of the executors. They then read from a replica in the same rack, if the "
-        "brokers' `replica.selector.class` allows it (KIP-392). `env:NAME`: each executor takes the rack from this "
-        "environment variable.",
-    ),
-    Option("kafka.check.crcs", BOOLEAN, True, SOURCE, "Check the CRC32C of every record batch."),
-    Option(
-        "kafka.max.decompressed.batch.bytes",
-        BYTES,
-        64 * MIB,
-        SOURCE,
-        "The task refuses a record batch that decompresses to more bytes than this, because a few kB can grow to "
-        "gigabytes. Kafka's clients have no such option.",
-        at_least=1024,
-        at_most=MAX_INT32,
-    ),
-    # Writing.
-    Option(
-        "kafka.acks",
-        choice("all", "-1", "1", "0"),
-        "all",
-        SINK,
-        "The replicas that must have a batch before it counts as written: all in-sync replicas, only the leader "
-        "(`1`), or none (`0`).",
-        aliases=("kafka.request.required.acks",),
-    ),
-    Option(
-        "kafka.enable.idempotence",
-        BOOLEAN,
-        None,
-        SINK,
-        "The broker stores a batch once, even when the producer sends it twice. Default: true with "
-        "`kafka.acks=all`, on brokers that can do it (0.11 and newer). With `kafka.retries=0` it is false, as in Java.",
-        only=(
-            Other("kafka.acks", ("all", "-1"), mine=(True,)),
-            Other("kafka.max.in.flight.requests.per.connection", at_most=5, mine=(True,)),
-        ),
-        not_with=(Other("kafka.retries", (0,), mine=(True,), why=_NO_RETRIES),),
-    ),
-    Option(
-        "kafka.compression.type",
-        choice("none", "gzip", "snappy", "lz4", "zstd"),
-        "none",
-        SINK,
-        "How the producer compresses record batches. lz4 costs almost no CPU and saves disk and network.",
-        aliases=("kafka.compression.codec",),
-    ),
-    Option("kafka.compression.gzip.level", GZIP_LEVEL, -1, SINK, "1 to 9. -1: the codec's default."),
-    Option(
-        "kafka.compression.lz4.level",
-        INTEGER,
-        9,
-        SINK,
-        "As in Java, where 9 is the fast compressor.",
-        at_least=1,
-        at_most=17,
-    ),
-    Option("kafka.compression.zstd.level", INTEGER, 3, SINK, "As in Java.", at_least=-131072, at_most=22),
-    Option(
-        "kafka.batch.size",
-        BYTES,
-        256 * KIB,
-        SINK,
-        "Size of a record batch before compression, and the unit of buffer memory. The producer uses smaller "
-        "batches, down to 16 KiB, when it writes to so many partitions that `kafka.buffer.memory` could not hold "
-        "two batches for each. 0: each record has a batch of its own.",
-        at_least=0,
-        at_most=MAX_INT32,
-        aliases=("kafka.batch.num.bytes",),
-        differs="16384. Spark hands over whole columns, and larger batches cost less for each record",
-    ),
-    Option(
-        "kafka.linger.ms",
-        MILLISECONDS,
-        100,
-        SINK,
-        "How long a batch that is not full waits for more records.",
-        at_least=0,
-        at_most=MAX_INT32,
-        aliases=("kafka.queue.buffering.max.ms",),
-        differs="5. The end of a task sends all batches at once, so waiting for full ones delays no micro-batch",
-    ),
-    Option(
-        "kafka.buffer.memory",
-        BYTES,
-        32 * MIB,
-        SINK,
-        "Memory for all unsent batches of one executor worker. If you do not set it, the memory budget may make it "
-        "smaller or larger.",
-        at_least=1 * KIB,
-        at_most=MAX_INT64,
-    ),
-    Option(
-        "kafka.max.block.ms",
-        MILLISECONDS,
-        60_000,
-        SINK,
-        "How long a task waits for free buffer memory, for metadata of a topic, or for a partition that a row "
-        "names and that the topic does not have yet.",
-        at_least=0,
-        at_most=MAX_INT32,
-    ),
-    Option(
-        "kafka.max.request.size",
-        BYTES,
-        1 * MIB,
-        SINK,
-        "The most bytes of one produce request, and so of one record.",
-        at_least=1 * KIB,
-        at_most=MAX_INT32,
-        aliases=("kafka.message.max.bytes",),
-    ),
-    Option(
-        "kafka.delivery.timeout.ms",
-        MILLISECONDS,
-        120_000,
-        SINK,
-        "A task fails when a batch is not acknowledged within this time, all retries included. It must be at least "
-        "`kafka.linger.ms` + `kafka.request.timeout.ms`; the default rises to that, with a warning.",
-        at_least=1,
-        at_most=MAX_INT32,
-        aliases=("kafka.message.timeout.ms",),
-    ),
-    Option(
-        "kafka.retries",
-        INTEGER,
-        MAX_INT32,
-        SINK,
-        "How many times the producer sends a batch again. `kafka.delivery.timeout.ms` usually ends the retries first.",
-        at_least=0,
-        at_most=MAX_INT32,
-        aliases=("kafka.message.send.max.retries",),
-    ),
-    Option(
-        "kafka.max.in.flight.requests.per.connection",
-        INTEGER,
-        5,
-        SINK,
-        "How many produce requests a connection may have without an answer. Order is kept with idempotence, which "
-        "lets a partition have five at most, or with 1. Otherwise a batch that is sent again may land behind later "
-        "batches, as in Java.",
-        at_least=1,
-        at_most=MAX_INT32,
-        aliases=("kafka.max.in.flight",),
-    ),
+)
+
+OPTIONS = (
+    *(replace(row, used_by=SOURCE) for row in _READS),
+    *(replace(row, used_by=SINK) for row in _WRITES),
+    *_BOTH,
 )
 
 _DESERIALIZER = "keys and values are binary: use valueFormat and keyFormat, or cast('string'), from_json on the columns"
@@ -1250,7 +1057,7 @@ REFUSED: tuple[Refused, ...] = (
     Refused("path", "load() and save() take no path; use the option subscribe to read, topic to write"),
 )
 
-# What Spark itself puts among a source's or sink's options.
+# Options that Spark itself adds to those of a source or sink.
 SPARKS_OWN = frozenset({"checkpointlocation", "queryname", "asyncprogresstrackingenabled"})
 
 BY_KEY = {key.lower(): option for option in OPTIONS for key in (option.name, *option.aliases)}

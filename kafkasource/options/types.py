@@ -1,4 +1,4 @@
-"""Value types of options: how the text that a user wrote becomes a value, and what an error says was expected."""
+"""Types of options: each makes a value of a user's text, and says in errors what was expected."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import re
 from typing import NoReturn
 
 from kafkasource.kafka.config import SERVERS_FORM, server_pairs
-from kafkasource.kafka.security.option import Misspelt, Type
+from kafkasource.kafka.security.option import MAX_INT32, Misspelt, Type
 from kafkasource.options.spelling import did_you_mean
 from kafkasource.types import TOPIC_NAME, IsolationLevel, NewTopic
 
 KIB, MIB = 1024, 1024 * 1024
-MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
 _DURATION_US = {"us": 1, "ms": 10**3, "s": 10**6, "m": 6 * 10**7, "min": 6 * 10**7, "h": 36 * 10**8, "d": 864 * 10**8}
 
 
@@ -111,7 +110,7 @@ BYTES = Type("bytes", "a whole number of bytes", lambda text: int(text.strip()))
 TIMESTAMP = Type("ms", "a whole number of milliseconds since 1970-01-01 UTC", lambda text: int(text.strip()))
 DURATION = Type("duration", "a duration such as 500ms, 5s, 15m (a bare number: ms)", _duration_ms)
 SIZE = Type("size", "a size such as 64m, 1g (a bare number: bytes)", _size_bytes)
-GZIP_LEVEL = Type("integer", "-1 or a whole number from 1 to 9", _gzip_level)  # as Java: not 0, which is no compression
+GZIP_LEVEL = Type("integer", "-1 or a whole number from 1 to 9", _gzip_level)  # as in Java, not 0
 NEW_TOPIC = Type(
     "settings",
     "partitions=6,replication=3,cleanup.policy=compact (any of these; any of the topic's settings)",

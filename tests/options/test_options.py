@@ -292,8 +292,8 @@ def test_what_spark_adds_is_kept_apart():
         ({"minPartitions": "1.0"}, "'minPartitions'.*a whole number.*got '1.0'"),
         ({"maxRecordsPerPartition": "-1"}, "maxRecordsPerPartition must be positive.*got '-1'"),
         (
-            {"minOffsetsPerTrigger": "20", "maxOffsetsPerTrigger": "15"},
-            r"The value of minOffsetPerTrigger\(20\) is higher than the maxOffsetsPerTrigger\(15\)\.",
+            {"minOffsetsPerTrigger": "16", "maxOffsetsPerTrigger": "15"},
+            r"The value of minOffsetPerTrigger\(16\) is higher than the maxOffsetsPerTrigger\(15\)\.",
         ),
         ({"maxTriggerDelay": "soon"}, "'maxTriggerDelay': expected a duration such as 500ms, 5s, 15m"),
         ({"maxTriggerDelay": "1.5s"}, "got '1.5s'"),

@@ -1,4 +1,6 @@
-"""TLS and SASL: who a connection talks to, and who it is. No socket, but for `endpoint`'s to token endpoints.
+"""TLS and SASL: they prove the broker to the client and the client to the broker. Only `endpoint` opens sockets.
+
+Of `kafka` it imports `process` alone. A newcomer starts with `config`; `option` has the row of all tables of options.
 
 config     how a client's connections are secured: the options of both, as plans carry them
 tls/       the table of options, stores of certificates, OpenSSL's context, one connection: bytes to bytes

@@ -91,5 +91,5 @@ class SecurityConfig:
 
 @lru_cache(maxsize=16)
 def _config_of(texts: tuple[tuple[str, str], ...]) -> TlsConfig:
-    """Kept, as each connection asks for it, and what it warns of is said once: by the resolved options, sorted."""
+    """Cached by the resolved options, sorted: each connection asks for it, and its warnings are logged once."""
     return TlsConfig.of(dict(texts))

@@ -1,8 +1,8 @@
-"""HTTP to token endpoints and to the metadata services of clouds: the only sockets of SASL.
+"""HTTP requests to token endpoints and to the metadata services of clouds. SASL opens no other sockets.
 
 An endpoint is not trusted with anything but the request (`exchange`): https unless the user allows http, no redirects,
-at most 1 MiB of an answer. What cannot become better is not asked for again: 4xx, but for 408 and 429. Errors name the
-address and RFC 6749's code of the error, never the rest of the answer.
+at most 1 MiB of an answer. The client repeats no request that cannot succeed later: 4xx, except 408 and 429. Errors
+name the address and RFC 6749's code of the error, never the rest of the answer.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class HttpLimits:
     ca_pem: str | None = None
 
     def tls(self) -> ssl.SSLContext:
-        """The context of one connection: chain and name are checked. Raises OptionError.
+        """Make the context of one connection, which checks chain and name. Raises OptionError.
 
         Not `create_default_context`: from Python 3.13 on it refuses certificates that Java and librdkafka take.
         """
@@ -89,11 +89,11 @@ class HttpClient:
         return self._ask(url, "GET", None, headers, local or self._limits.allow_http)
 
     def get_object(self, url: str, headers: Mapping[str, str], local: bool = False) -> Mapping[str, object]:
-        """As `get`, of a JSON object."""
+        """Get a JSON object."""
         return _object_of(url, self.get(url, headers, local))
 
     def put(self, url: str, headers: Mapping[str, str]) -> bytes:
-        """As `get`, to a metadata service."""
+        """Send an empty PUT to a metadata service."""
         return self._ask(url, "PUT", b"", headers, True)
 
     def _ask(self, url: str, method: str, body: bytes | None, headers: Mapping[str, str], allow_http: bool) -> bytes:
@@ -146,7 +146,7 @@ def origin_of(url: str) -> str:
 
 
 def endpoint_address(url: str) -> Address:
-    """Of a token endpoint. Raises OptionError, which does not quote: the URL may have a password."""
+    """Parse a token endpoint's URL. Raises OptionError, which does not quote the URL: it may have a password."""
     address = address_of(url)
     if address is None:
         raise OptionError(

@@ -1,4 +1,4 @@
-"""One HTTP request and its answer, bounded: for token endpoints, metadata services of clouds, and schema registries.
+"""One bounded HTTP request and its answer: for token endpoints, metadata services of clouds, and schema registries.
 
 A server is not trusted with anything but the request: a deadline for the whole answer, so that a byte now and then does
 not keep a thread; a limit on its bytes; no redirect is followed. Each exchange has a connection of its own.
@@ -26,7 +26,7 @@ _HEAD_BYTES = 64 << 10  # room for the status line, the headers and the trailers
 
 @dataclass(frozen=True)
 class Address:
-    """Where a request goes. It prints without its query, which may hold a secret."""
+    """The target of a request. It prints without its query, which may hold a secret."""
 
     scheme: str  # "http", "https"
     host: str
@@ -54,7 +54,7 @@ class AnswerTooLarge(Exception):
 
 
 def address_of(url: str) -> Address | None:
-    """None for what is no URL http(s)://host[:port]/path without user and password."""
+    """Parse http(s)://host[:port]/path without user and password. None for any other text."""
     try:
         parts = urllib.parse.urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -79,7 +79,7 @@ def is_this_machine(host: str) -> bool:
 
 
 def shown_url(url: str) -> str:
-    """What a user gives as a URL, for people: without user and password, query and fragment, be it a URL or not."""
+    """Hide user, password, query and fragment in the text that a user gave as a URL. It may not be a URL."""
     return _QUERY.sub(r"\1[hidden]", _USER.sub(r"\1[hidden]@", url))
 
 
@@ -96,8 +96,8 @@ def exchange(
     clock: Callable[[], float],
     check: Callable[[ssl.SSLSocket], None] = lambda _: None,
 ) -> Answer:
-    """Ask once. `connect_timeout_ms`: TCP and TLS; `read_timeout_ms`: the request and its whole answer. `check`: is
-    called after the handshake, before anything is sent.
+    """Send one request. `connect_timeout_ms` bounds TCP and TLS, `read_timeout_ms` the request and its whole answer.
+    `check` is called after the handshake, before anything is sent.
 
     Raises OSError (`ssl.SSLError` among them), `http.client.HTTPException`, AnswerTooLarge, and what `tls` and `check`
     raise.
@@ -159,9 +159,9 @@ class _Connection(http.client.HTTPConnection):
 
 
 class BoundedSocket(io.RawIOBase):
-    """A socket for HTTP, with one deadline for everything on it, and a limit on the bytes that are read.
+    """A socket for HTTP with one deadline for all calls and a limit on the bytes that it reads.
 
-    It does not close the socket: http.client closes it before the answer is read where the answer has no length.
+    It does not close the socket, because http.client closes too early when the answer's length is unknown.
     """
 
     def __init__(self, connected: socket.socket, clock: Callable[[], float], deadline: float, most_bytes: int) -> None:

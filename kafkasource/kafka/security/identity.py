@@ -1,6 +1,6 @@
-"""Who the client is to the brokers, as its errors say it: the name that it gives, which a broker may map to another.
+"""The client's name as its errors show it: "is logged in as 'alice'". A broker may map the name to another one.
 
-A predicate, "is logged in as 'alice'". Empty: nobody here knows, or the client has no name.
+The text is empty where the client has no name or does not know it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ _MOST = 200  # characters of a name
 
 
 def identity_of(user: str | None) -> str:
-    """With SASL. A certificate does not count beside it."""
+    """Name a user of SASL. Beside SASL, a broker ignores the certificate."""
     return "" if not user else f"is logged in as {user[:_MOST]!r}"
 
 
 def identity_by(certificate: bytes | None) -> str:
-    """With TLS alone. Whether the broker has asked for the certificate (DER), the client cannot know."""
+    """Name the owner of a certificate (DER), for TLS alone. The client cannot know whether the broker asked for it."""
     (found,) = readable([certificate] if certificate is not None else []) or (None,)
     return "" if found is None else f"has the certificate of {found.subject[:_MOST]!r}"

@@ -1,4 +1,4 @@
-"""What the connections of one process share to authenticate: salted keys and tokens; a machine for each connection."""
+"""Logins: the salted keys and tokens that all connections of a process share, and a machine for each connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_LOGINS = 64
 
 
 class Login:
-    """Of one cluster's options. Thread-safe."""
+    """The login of one cluster's options. Thread-safe."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Login:
         self._shared = SharedState()
 
     def credentials(self) -> SaslConfig:
-        """With what references stand for now, so a password that was changed in its file counts at the next login.
+        """Resolve the references, so that a password that changed in its file counts at the next login.
 
         Reads files. Raises OptionError.
         """

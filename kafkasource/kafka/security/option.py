@@ -13,6 +13,7 @@ from kafkasource.errors import OptionError
 from kafkasource.kafka.security.secrets import Secret
 
 T_co = TypeVar("T_co", covariant=True)
+MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
 Role = Literal["source", "sink"]
 Place = Literal["batch", "reader"]  # a batch read of Spark, `kafkasource.Reader`
 SOURCE: tuple[Role, ...] = ("source",)
@@ -21,13 +22,13 @@ BOTH: tuple[Role, ...] = ("source", "sink")
 
 
 class Misspelt(ValueError):
-    """What is wrong in a text, as the end of an error that says what was expected."""
+    """An error whose text follows "expected ..., got ..."."""
 
 
 @dataclass(frozen=True)
 class Type(Generic[T_co]):
-    """How the text of an option becomes a value. `parse` raises ValueError, of which Misspelt is shown; `expected`
-    completes "expected ..."."""
+    """A type of options. `parse` makes a value of a text, or raises ValueError; the error shows the text of a Misspelt.
+    `expected` completes "expected ..."."""
 
     name: str
     expected: str
@@ -36,6 +37,9 @@ class Type(Generic[T_co]):
 
 TEXT = Type("string", "a text", str)  # may be empty: the code that reads it says what is wrong then
 SECRET = Type("secret", "a text", Secret)  # may be empty, and never prints
+# Texts, too, because they may be references to secrets. The code that reads them checks what users write.
+TEXT_MS, TEXT_SECONDS = replace(TEXT, name="ms"), replace(TEXT, name="seconds")
+TEXT_NUMBER, TEXT_BOOLEAN = replace(TEXT, name="number"), replace(TEXT, name="boolean")
 
 
 def as_text(value: object) -> str:
@@ -87,11 +91,11 @@ class Option:
 
     name: str
     type: Type[object]
-    default: object
-    used_by: tuple[Role, ...]
     doc: str
+    default: object = None
+    used_by: tuple[Role, ...] = BOTH
     at_least: int | None = None
-    at_most: int | None = None
+    at_most: int | None = None  # beside `at_least`: MAX_INT32 where it is not given
     aliases: tuple[str, ...] = ()
     differs: str = ""  # if our default is not Java's: Java's default, and why ours is another
     complaint: str = ""  # how the JVM connector's error begins, so that users find it by a search
@@ -109,21 +113,19 @@ class Option:
             raise self.error(text, f": {error}") from None
         except (ValueError, KeyError):
             raise self.error(text) from None
-        if isinstance(value, int) and not isinstance(value, bool):
-            low, high = self.at_least, self.at_most
-            if (low is not None and value < low) or (high is not None and value > high):
-                raise self.error(text)
+        low, high = self._bounds
+        if low is not None and isinstance(value, int) and not low <= value <= high:
+            raise self.error(text)
         return value
 
     @property
+    def _bounds(self) -> tuple[int | None, int]:
+        return self.at_least, MAX_INT32 if self.at_most is None else self.at_most
+
+    @property
     def allowed(self) -> str:
-        low, high = self.at_least, self.at_most
-        bounds = ""
-        if low is not None and high is not None:
-            bounds = f" from {low} to {high}"
-        elif low is not None:
-            bounds = f" of at least {low}"
-        return self.type.expected + bounds
+        low, high = self._bounds
+        return self.type.expected + ("" if low is None else f" from {low} to {high}")
 
     def error(self, text: str, why: str = "") -> OptionError:
         complaint = f"{self.complaint}: " if self.complaint else ""
@@ -132,7 +134,7 @@ class Option:
     def check(self, value: object, other: Callable[[str], object]) -> None:
         """Compare the value that the user gave with the options named in `only` and `not_with`. Raises OptionError.
 
-        `other` gives the typed value of another option by its name; None where that one is not set.
+        `other` gives the typed value of another option by its name, or None if it is not set.
         """
         for rule in self.only:
             found = other(rule.name)
@@ -172,34 +174,6 @@ class Refused:
 
 
 # Rows of TLS and SASL. Their tables leave out the prefix `kafka.`, because a registry has another one.
-
-
-def text_option(
-    name: str,
-    doc: str,
-    *,
-    alias: str = "",
-    secret: bool = False,
-    implied: str = "",
-    differs: str = "",
-    text_options: tuple[str, ...] = (),
-    type_name: str = "string",
-) -> Option:
-    """Make the row of an option whose value stays a text, because it may be a reference to a secret.
-
-    `name`: Java's, without `kafka.`. `alias`: librdkafka's. `type_name`: the type that users write.
-    """
-    return Option(
-        name,
-        SECRET if secret else replace(TEXT, name=type_name),
-        None,
-        BOTH,
-        doc,
-        aliases=(alias,) if alias else (),
-        implied=implied,
-        differs=differs,
-        text_options=text_options,
-    )
 
 
 def with_prefix(row: Option, prefix: str, *, per_cluster: bool = True) -> Option:

@@ -1,4 +1,4 @@
-"""What a process keeps by key, up to a number: what was used last stays."""
+"""A cache with a limit: the values that were used last stay."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """At most `most` values; of more, the one goes that was not used for longest. The caller has a lock."""
+    """Holds at most `most` values and drops the least recently used value first. The caller holds a lock."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._values: dict[K, V] = {}  # the one that was used last is the last
+        self._values: dict[K, V] = {}  # the least recently used value is the first
 
     def of(self, key: K, make: Callable[[], V]) -> V:
-        """The key's value; `make` gives one where there is none."""
+        """Return the key's value, and make it if it is missing."""
         found = self._values[key] if key in self._values else make()
         self.put(key, found)
         return found
 
     def get(self, key: K) -> V | None:
-        """The key's value, which does not count as used."""
+        """Return the key's value. This does not count as a use."""
         return self._values.get(key)
 
     def put(self, key: K, value: V) -> None:
-        """In place of the value that there was."""
+        """Set or replace the key's value."""
         self._values.pop(key, None)
         self._values[key] = value
         while len(self._values) > self._most:

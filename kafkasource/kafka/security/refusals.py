@@ -1,4 +1,4 @@
-"""Passwords that a broker has refused, so that one wrong password is not tried by every connection of a process.
+"""Passwords that a broker has refused: all connections of a process share this knowledge.
 
 Directories behind brokers lock an account after some wrong passwords. A worker has many connections, which open at the
 same time, and each of them would ask again and again. So a refusal counts for all connections of the process to the
@@ -20,7 +20,7 @@ from kafkasource.kafka.security.recent import Recent
 from kafkasource.kafka.security.sasl.credentials import SaslConfig
 
 _FIRST_S, _MOST_S = 1.0, 60.0  # of the pause, which doubles
-_TRIAL_S = 10.0  # whoever tries for longer keeps nobody waiting
+_TRIAL_S = 10.0  # after this time other connections may try, too
 _MOST_KEPT = 64
 
 Servers = tuple[tuple[str, int], ...]
@@ -28,7 +28,7 @@ Servers = tuple[tuple[str, int], ...]
 
 @dataclass
 class _Known:
-    """What is known of one password at one cluster."""
+    """The state of one password at one cluster."""
 
     accepted: bool = False
     refusal: BrokerError | None = None

@@ -226,7 +226,7 @@ def _allowed(
 
 
 class _Files:
-    """What one pass over the references has read."""
+    """Files that one pass over the references has read."""
 
     def __init__(self) -> None:
         self._texts: dict[Path, str] = {}

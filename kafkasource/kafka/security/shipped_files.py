@@ -1,4 +1,4 @@
-"""Where a file that an option names lies on this machine."""
+"""Finds the files that options name on this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def folder_of_spark() -> Path | None:
 
 
 def remember_folder(folder: Path | None) -> None:
-    """What another process of the same machine knows. The one that plans a stream found no shipped files (4.2.0)."""
+    """Use a folder that another process of this machine knows: the planner of a stream found none (4.2.0)."""
     if folder is not None:
         _remembered[:] = [folder]
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from kafkasource.errors import OptionError
-from kafkasource.kafka.security.tls import jks
+from kafkasource.kafka.security.tls import jks, pem
 from kafkasource.kafka.security.tls.config import TlsConfig
 from kafkasource.kafka.security.tls.store_files import StoreFiles
 from kafkasource.kafka.security.tls.stores import Identity, client_identity, trusted_certificates
@@ -319,6 +319,12 @@ def test_an_encrypted_pem_key_stays_encrypted_and_keeps_its_password(client, tmp
     assert found.password.reveal() == KEY
 
 
+@pytest.mark.parametrize("cipher", ["DES-EDE3-CBC,0011223344556677", "AES-256-CBC,00112233445566778899AABBCCDDEEFF"])
+def test_the_header_of_an_old_encrypted_key_is_kept_where_line_ends_are_lost(cipher):
+    text = pem.Block("RSA PRIVATE KEY", bytes(range(100)), cipher).text
+    assert [block.text for block in pem.blocks(text.replace("\n", " "))] == [text]
+
+
 @pytest.mark.parametrize("count", [0, 2])
 def test_a_keystore_without_exactly_one_key_is_an_error(client, tmp_path, count):
     (tmp_path / "client.pem").write_text(client.chain_pem + client.key_pem() * count)
@@ -326,11 +332,11 @@ def test_a_keystore_without_exactly_one_key_is_an_error(client, tmp_path, count)
         identity(keystore_location=tmp_path / "client.pem")
 
 
-def test_a_pkcs12_keystore_with_two_keys_is_an_error_that_names_them_as_of_a_jks(client, root, tmp_path):
+def test_a_pkcs12_keystore_with_two_keys_is_an_error(client, root, tmp_path):
     store = tmp_path / "two.p12"
     _add_key(store, "alice", client)
     _add_key(store, "bob", root.issue("bob"))
-    with pytest.raises(OptionError, match=r"holds 2 private keys \(alice, bob\)"):
+    with pytest.raises(OptionError, match="holds 2 private keys"):
         identity(keystore_location=store, keystore_password=STORE)
 
 

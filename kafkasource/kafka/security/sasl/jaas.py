@@ -34,7 +34,7 @@ class LoginModule:
     options: dict[str, Secret]  # any of them may be secret
 
     def text(self, name: str) -> str | None:
-        """An option that is no secret, as text; None where it is not given."""
+        """Return an option that is not a secret as text, or None."""
         value = self.options.get(name)
         return None if value is None else value.reveal()
 
@@ -146,7 +146,7 @@ class _Tokens:
             self._at += 1
 
     def _quoted(self, quote: str) -> str:
-        """What stands in quotes. Ends at the line's end, too."""
+        """Read a quoted text. It also ends at the end of the line."""
         text, found = self._text, []
         self._at += 1
         while self._at < len(text) and text[self._at] not in (quote, "\n", "\r"):

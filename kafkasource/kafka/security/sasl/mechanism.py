@@ -1,14 +1,14 @@
-"""What a SASL mechanism is to the connection that authenticates: a state machine, bytes in, bytes out (RFC 4422).
+"""The interface of a SASL mechanism: a state machine that takes and gives bytes (RFC 4422).
 
     token = mechanism.first()
     while token is not None:
         send(token)
-        if mechanism.complete and not sends_answers: break      raw tokens of SaslHandshake v0: nothing comes any more
+        if mechanism.complete and not sends_answers: break      raw tokens of SaslHandshake v0: nothing follows
         token = mechanism.respond(answer())
     mechanism.finish()
 
-A machine serves one authentication; re-authentication takes another one. It has no socket and no clock, and whatever
-the broker sends, it raises nothing but `AuthenticationFailed`.
+A machine serves one authentication; re-authentication takes another machine. It has no socket and no clock. Whatever
+the broker sends, it raises only `AuthenticationFailed`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Mechanism(Protocol):
 
     @property
     def name(self) -> str:
-        """As SaslHandshake names it: `SCRAM-SHA-512`."""
+        """Name in SaslHandshake: `SCRAM-SHA-512`."""
 
     @property
     def blocks(self) -> bool:
@@ -37,7 +37,7 @@ class Mechanism(Protocol):
 
     @property
     def user(self) -> str | None:
-        """As whom the client logs in, once it has; None: only the broker knows. Brokers may map it to another name."""
+        """The user, after the login. None: only the broker knows it. Brokers may map it to another name."""
 
     def first(self) -> bytes:
         """The first token to send. Raises AuthenticationFailed, or TokenNotAvailable, which is retriable."""
@@ -57,7 +57,7 @@ def checked(mechanism: str, challenge: bytes) -> bytes:
 
 
 def require_complete(mechanism: str, complete: bool) -> None:
-    """For `finish`."""
+    """Raise SaslExchangeFailed unless the exchange is complete. `finish` calls it."""
     if not complete:
         raise SaslExchangeFailed(
             f"{mechanism}: the broker calls the client authenticated before the exchange is over. It has not proven "

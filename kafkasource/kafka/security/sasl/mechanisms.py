@@ -23,7 +23,7 @@ from kafkasource.kafka.security.tokens.keeper import TokenKeeper
 
 @dataclass(frozen=True)
 class SharedState:
-    """What all connections of one login share."""
+    """State that all connections of one login share."""
 
     keys: SaltedKeys | None = None  # with a password
     keeper: TokenKeeper | None = None  # with a source of tokens

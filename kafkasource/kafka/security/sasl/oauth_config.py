@@ -1,4 +1,4 @@
-"""Which source of tokens the options of OAUTHBEARER mean, whether they are Kafka's, librdkafka's, or in JAAS."""
+"""Finds the source of tokens that the options of OAUTHBEARER name: Kafka's, librdkafka's, or those in JAAS."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def token_source(values: OptionValues, module: LoginModule | None, host: str) ->
 
 
 def extensions_of(values: OptionValues, module: LoginModule | None) -> tuple[tuple[str, str], ...]:
-    """Of the option, and of JAAS (`extension_key`, or Strimzi's name). Raises OptionError."""
+    """Read the extensions of the option and of JAAS (`extension_key`, or Strimzi's name). Raises OptionError."""
     found: dict[str, str] = {}
     for name, value in ({} if module is None else module.options).items():
         for prefix in ("extension_", oauth_jaas.STRIMZIS_EXTENSION):
@@ -120,7 +120,7 @@ def extensions_of(values: OptionValues, module: LoginModule | None) -> tuple[tup
 
 
 def refresh_of(values: OptionValues) -> Refresh:
-    """With the bounds of Java's ConfigDef."""
+    """Read `sasl.login.refresh.*`, with the bounds of Java's ConfigDef."""
     name = "sasl.login.refresh"
     return Refresh(
         values.real(f"{name}.window.factor", 0.5, 1.0),
@@ -146,7 +146,7 @@ def limits_of(values: OptionValues) -> HttpLimits:
 
 
 class _Merged:
-    """Options, and what JAAS has of them. An option goes before JAAS, as in Java (ConfigOrJaas)."""
+    """Options together with those in JAAS. An option takes precedence over JAAS, as in Java (ConfigOrJaas)."""
 
     def __init__(self, values: OptionValues, of_jaas: Mapping[str, Secret]) -> None:
         self.values = values
@@ -158,7 +158,7 @@ class _Merged:
         return tuple(self._of_jaas)
 
     def of_jaas(self, name: str) -> Secret | None:
-        """By JAAS's name."""
+        """Return the option with this name in JAAS."""
         return self._of_jaas.get(name)
 
     def text(self, name: str) -> str | None:
@@ -184,7 +184,7 @@ def _check_handler(values: OptionValues) -> None:
 
 
 def _vendor(values: OptionValues, module: LoginModule | None) -> str | None:
-    """Whose identity service gives tokens where nothing else does: `auth`, or what others call it."""
+    """The vendor that gives tokens if no other source is named: `auth`, or other clients' options for it."""
     given = values.text("auth")
     if given is not None:
         return given.lower()
@@ -243,7 +243,7 @@ def _file_of(url: str) -> str | None:
 
 
 def _uses_jwt_bearer(values: OptionValues) -> bool:
-    """By librdkafka's option or by Java's class. Raises OptionError for what is neither grant."""
+    """Whether librdkafka's option or Java's class names jwt-bearer. Raises OptionError for an unknown grant."""
     method = values.text("sasl.oauthbearer.method")
     if method is not None and method.lower() != "oidc":
         raise OptionError(f"option {shown('sasl.oauthbearer.method')}: expected oidc; leave it out otherwise")
@@ -324,6 +324,6 @@ def _number(name: str, text: str) -> float:
         number = float(text)
     except ValueError:
         number = math.nan
-    if not math.isfinite(number):  # JSON has no others
+    if not math.isfinite(number):  # JSON cannot hold it
         raise OptionError(f"sasl.jaas.config: {name} is not a number")
     return number

@@ -1,6 +1,6 @@
-"""Options of vendors' login modules in `sasl.jaas.config` that are not read, and what of it.
+"""Options of vendors' login modules in `sasl.jaas.config` that this client does not read.
 
-A token decides who the client is. So an option that could ask for another one is refused, and not passed over.
+A token decides who the client is. So an option that could ask for another token is an error; others are ignored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Typed values of options. Errors name the option and what was expected, never the value."""
+"""Typed values of options. Errors name the option and the expected value, never the given one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class OptionValues:
         return self._rows[name].implied
 
     def path(self, name: str) -> str | None:
-        """Of a file. Raises OptionError for the text of one."""
+        """Return a file's path. Raises OptionError if the value is the text of a file."""
         path = self.text(name)
         return path and checked_path(
             shown(name), path, (with_alias(self._rows[other]) for other in self._rows[name].text_options)

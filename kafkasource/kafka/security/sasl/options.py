@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafkasource.errors import OptionError
-from kafkasource.kafka.security.option import Option, any_of, shown, text_option
+from kafkasource.kafka.security.option import (
+    SECRET,
+    TEXT,
+    TEXT_BOOLEAN,
+    TEXT_MS,
+    TEXT_NUMBER,
+    TEXT_SECONDS,
+    Option,
+    any_of,
+    shown,
+)
 from kafkasource.kafka.security.sasl import mechanisms
 from kafkasource.kafka.security.sasl.java_class import AMAZONS_HANDLERS, CLIENT_HANDLER, is_one_of
 from kafkasource.kafka.security.secrets import trimmed
@@ -17,182 +27,187 @@ _ENDPOINT = "sasl.oauthbearer.token.endpoint"
 _ASSERTION = "sasl.oauthbearer.assertion"
 
 ROWS = (
-    text_option(
+    Option(
         "auth",
-        "What a vendor's clusters need, in one word: aws (MSK with IAM), azure (Event Hubs), google (Managed Kafka)"
-        ", confluent (Confluent Cloud). It sets protocol, mechanism, token and idle time. Each of these"
-        " options may still be given.",
+        TEXT,
+        "A vendor, whose clusters need certain options: aws (MSK with IAM), azure (Event Hubs), google (Managed Kafka)"
+        ", confluent (Confluent Cloud). It sets protocol, mechanism, token and idle time. An option that you give takes"
+        " precedence.",
     ),
-    text_option(
+    Option(
         "sasl.mechanism",
+        TEXT,
         f"{any_of(row.name for row in mechanisms.ROWS)} (Kerberos). AWS_MSK_IAM means OAUTHBEARER with a token of"
         " Amazon's signer.",
-        alias="sasl.mechanisms",
+        aliases=("sasl.mechanisms",),
         implied="GSSAPI",
     ),
-    text_option(
+    Option(
         "sasl.jaas.config",
+        SECRET,
         "Credentials as Java clients have them: one login module of Kafka's, with any prefix of a shaded copy. In place"
         " of the options for user, password and client.",
-        secret=True,
     ),
-    text_option("sasl.username", "The user for PLAIN and SCRAM; with a delegation token its id."),
-    text_option("sasl.password", "The password for PLAIN and SCRAM; with a delegation token its HMAC.", secret=True),
-    text_option(
+    Option("sasl.username", TEXT, "The user for PLAIN and SCRAM; with a delegation token its id."),
+    Option("sasl.password", SECRET, "The password for PLAIN and SCRAM; with a delegation token its HMAC."),
+    Option(
         "sasl.login.refresh.window.factor",
+        TEXT_NUMBER,
         "A token is renewed after this part of its life.",
         implied="0.8",
-        type_name="number",
     ),
-    text_option(
+    Option(
         "sasl.login.refresh.window.jitter",
+        TEXT_NUMBER,
         "At most this part of a token's life is added at random, so that processes do not renew at the same time.",
         implied="0.05",
-        type_name="number",
     ),
-    text_option(
+    Option(
         "sasl.login.refresh.min.period.seconds",
+        TEXT_SECONDS,
         "Least time between two renewals of a token.",
         implied="60",
-        type_name="seconds",
     ),
-    text_option(
+    Option(
         "sasl.login.refresh.buffer.seconds",
+        TEXT_SECONDS,
         "A token is renewed this long before it expires.",
         implied="300",
-        type_name="seconds",
     ),
-    text_option(
+    Option(
         "sasl.login.connect.timeout.ms",
+        TEXT_MS,
         "How long a connection to the token endpoint may take, TLS included.",
         implied="10000",
-        type_name="ms",
         differs="none: it waits without end",
     ),
-    text_option(
+    Option(
         "sasl.login.read.timeout.ms",
+        TEXT_MS,
         "How long the token endpoint's whole answer may take.",
         implied="10000",
-        type_name="ms",
         differs="none: it waits without end",
     ),
-    text_option(
-        "sasl.login.retry.backoff.ms",
-        "The first pause before the endpoint is asked again.",
-        implied="100",
-        type_name="ms",
+    Option(
+        "sasl.login.retry.backoff.ms", TEXT_MS, "The first pause before the endpoint is asked again.", implied="100"
     ),
-    text_option(
+    Option(
         "sasl.login.retry.backoff.max.ms",
+        TEXT_MS,
         "How long the endpoint is asked again in all, while it gives no answer or one of 5xx, 408, 429.",
         implied="10000",
-        type_name="ms",
     ),
-    text_option(
+    Option(
         f"{_ENDPOINT}.url",
-        "Where OAUTHBEARER gets its token: an https URL for client credentials or an assertion, or `file:` and the path"
-        " of a file with the token, which is read again at each authentication.",
+        TEXT,
+        "The source of OAUTHBEARER's token: an https URL for client credentials or an assertion, or `file:` and the"
+        " path of a file with the token, which is read again at each authentication.",
     ),
-    text_option(
+    Option(
         f"{_ENDPOINT}.allow.http",
+        TEXT_BOOLEAN,
         "true allows an http URL, for tests: id and secret then go in clear.",
         implied="false",
-        type_name="boolean",
     ),
-    text_option(
+    Option(
         "https.ca.location",
+        TEXT,
         "A PEM file of the authorities that token endpoints are trusted by. Default: those of the operating system.",
         text_options=("https.ca.pem",),
     ),
-    text_option("https.ca.pem", "The same as PEM text."),
-    text_option(
+    Option("https.ca.pem", TEXT, "The same as PEM text."),
+    Option(
         "sasl.oauthbearer.token.function",
+        TEXT,
         "A function of yours that gives tokens, as module:function, shipped with --py-files. It returns the token, or"
         " the token and the seconds for which it is valid.",
     ),
-    text_option(
+    Option(
         "sasl.oauthbearer.client.credentials.client.id",
+        TEXT,
         "The client's id at the token endpoint.",
-        alias="sasl.oauthbearer.client.id",
+        aliases=("sasl.oauthbearer.client.id",),
     ),
-    text_option(
+    Option(
         "sasl.oauthbearer.client.credentials.client.secret",
+        SECRET,
         "The client's secret at the token endpoint.",
-        alias="sasl.oauthbearer.client.secret",
-        secret=True,
+        aliases=("sasl.oauthbearer.client.secret",),
     ),
-    text_option("sasl.oauthbearer.scope", "The scope to ask the token endpoint for."),
-    text_option(
+    Option("sasl.oauthbearer.scope", TEXT, "The scope to ask the token endpoint for."),
+    Option(
         "sasl.oauthbearer.extensions",
-        "What is sent to the broker along with the token, as key=value,key=value: at Confluent Cloud logicalCluster and"
+        TEXT,
+        "Extensions that go to the broker with the token, as key=value,key=value: at Confluent Cloud logicalCluster and"
         " identityPoolId.",
     ),
-    text_option(
+    Option(
         "sasl.oauthbearer.header.urlencode",
+        TEXT_BOOLEAN,
         "true encodes id and secret as RFC 6749 wants it.",
         implied="false",
-        type_name="boolean",
     ),
-    text_option(
+    Option(
         "sasl.oauthbearer.jwt.retriever.class",
-        "Which way to a token: a class of Kafka's own, by its name, with the packages or without.",
+        TEXT,
+        "Kafka's JwtRetriever class that fetches the token, with or without its package.",
     ),
-    text_option(
+    Option(
         "sasl.oauthbearer.grant.type",
+        TEXT,
         "client_credentials, or urn:ietf:params:oauth:grant-type:jwt-bearer for an assertion in place of the client's"
         " secret.",
         implied="client_credentials",
     ),
-    text_option("sasl.oauthbearer.method", "oidc, which is what a token endpoint means anyhow."),
-    text_option(
+    Option("sasl.oauthbearer.method", TEXT, "Only `oidc`, the default with a token endpoint."),
+    Option(
         "sasl.oauthbearer.metadata.authentication.type",
+        TEXT,
         "azure_imds or aws_iam: the machine's own identity gives the token. The same as `auth`.",
     ),
-    text_option(
+    Option(
         "sasl.login.callback.handler.class",
+        TEXT,
         "Kafka's, Amazon's, Google's or Strimzi's handler for tokens, by its class: what it does is done here.",
     ),
-    text_option(
+    Option(
         CLIENT_HANDLER,
+        TEXT,
         "Amazon's handler for IAM, by its class: it goes with AWS_MSK_IAM or OAUTHBEARER, and means a token of Amazon's"
         " signer. Another class is an error.",
     ),
-    text_option(f"{_ASSERTION}.file", "A file with a signed assertion (a JWT), which is read again at each use."),
-    text_option(f"{_ASSERTION}.algorithm", "How an assertion is signed: RS256 or ES256.", implied="RS256"),
-    text_option(
+    Option(f"{_ASSERTION}.file", TEXT, "A file with a signed assertion (a JWT), which is read again at each use."),
+    Option(f"{_ASSERTION}.algorithm", TEXT, "How an assertion is signed: RS256 or ES256.", implied="RS256"),
+    Option(
         f"{_ASSERTION}.private.key.file",
+        TEXT,
         "A PEM file with the private key that signs assertions.",
         text_options=(f"{_ASSERTION}.private.key.pem",),
     ),
-    text_option(f"{_ASSERTION}.private.key.pem", "The private key that signs assertions, as PEM text.", secret=True),
-    text_option(f"{_ASSERTION}.private.key.passphrase", "The password of that key.", secret=True),
-    text_option(
+    Option(f"{_ASSERTION}.private.key.pem", SECRET, "The private key that signs assertions, as PEM text."),
+    Option(f"{_ASSERTION}.private.key.passphrase", SECRET, "The password of that key."),
+    Option(
         f"{_ASSERTION}.template.file",
+        TEXT,
         "A JSON file with header and payload of the assertion; options and clock add what it lacks.",
     ),
-    text_option(f"{_ASSERTION}.claim.aud", "The assertion's audience: mostly the token endpoint."),
-    text_option(f"{_ASSERTION}.claim.iss", "The assertion's issuer: mostly the client's id."),
-    text_option(f"{_ASSERTION}.claim.sub", "The assertion's subject: mostly the client's id."),
-    text_option(
-        f"{_ASSERTION}.claim.exp.seconds", "How long an assertion is valid.", implied="300", type_name="seconds"
+    Option(f"{_ASSERTION}.claim.aud", TEXT, "The assertion's audience: mostly the token endpoint."),
+    Option(f"{_ASSERTION}.claim.iss", TEXT, "The assertion's issuer: mostly the client's id."),
+    Option(f"{_ASSERTION}.claim.sub", TEXT, "The assertion's subject: mostly the client's id."),
+    Option(f"{_ASSERTION}.claim.exp.seconds", TEXT_SECONDS, "How long an assertion is valid.", implied="300"),
+    Option(f"{_ASSERTION}.claim.nbf.seconds", TEXT_SECONDS, "How long before now its validity begins.", implied="60"),
+    Option(
+        f"{_ASSERTION}.claim.jti.include", TEXT_BOOLEAN, "true gives each assertion an id of its own.", implied="false"
     ),
-    text_option(
-        f"{_ASSERTION}.claim.nbf.seconds", "How long before now its validity begins.", implied="60", type_name="seconds"
-    ),
-    text_option(
-        f"{_ASSERTION}.claim.jti.include",
-        "true gives each assertion an id of its own.",
-        implied="false",
-        type_name="boolean",
-    ),
-    text_option(
+    Option(
         "sasl.kerberos.service.name",
+        TEXT,
         "The first part of the brokers' Kerberos principal.",
         implied="kafka",
         differs="none: everybody sets kafka",
     ),
-    text_option("sasl.kerberos.principal", "The client's Kerberos principal: user@REALM."),
-    text_option("sasl.kerberos.keytab", "The keytab with the client's key. Without one the ticket cache counts."),
+    Option("sasl.kerberos.principal", TEXT, "The client's Kerberos principal: user@REALM."),
+    Option("sasl.kerberos.keytab", TEXT, "The keytab with the client's key. Without one the ticket cache counts."),
 )
 BY_NAME: Mapping[str, Option] = {row.name: row for row in ROWS}
 CANONICAL: Mapping[str, str] = {alias: row.name for row in ROWS for alias in row.aliases}
@@ -203,7 +218,7 @@ _BROKERS = "only brokers check tokens; the client sends them as they are"
 _UNSECURED = "write the claims of an unsecured token into sasl.jaas.config, as Java does"
 _KINIT = "Kerberos tickets are taken from the keytab or the cache when a connection needs them; nothing runs kinit"
 
-# What is refused, because it could only be ignored: a name, or the beginning of names that ends with a dot; and why.
+# Options that the client could only ignore, so it refuses them: a name, or a prefix that ends with a dot; and why.
 REFUSED: Mapping[str, str] = {
     "sasl.login.class": _JAVAS_LOGIN,
     "security.providers": _JAVA,
@@ -255,7 +270,7 @@ def canonical(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def vendor_defaults(options: Mapping[str, str]) -> dict[str, str]:
-    """What `auth` sets, also beyond SASL: for those options that the user has not given. Raises OptionError.
+    """Values that `auth` sets, also outside SASL, for options that the user has not given. Raises OptionError.
 
     `options`: all that the user has given, without `kafka.`.
     """

@@ -39,7 +39,7 @@ _MOST_KEPT = 16
 
 @dataclass(frozen=True, repr=False)
 class Keys:
-    """What the salted password gives (RFC 5802, section 3). As good as the password: never printed."""
+    """Keys made of the salted password (RFC 5802, section 3). They are as secret as the password and never printed."""
 
     client: bytes
     server: bytes

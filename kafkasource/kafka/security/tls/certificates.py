@@ -1,6 +1,6 @@
-"""What a certificate says of itself: names, issuer, dates. Nothing here checks a signature; OpenSSL does.
+"""Reads names, issuer and dates of certificates. OpenSSL checks signatures, this module does not.
 
-Python's `ssl` tells these only of a peer that it trusts. Errors must tell them of one that it does not trust.
+Python's `ssl` gives these fields only for a trusted peer. Errors must show them for a peer that is not trusted.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def read_certificate(der: bytes) -> Certificate:
 
 
 def readable(chain: Iterable[bytes]) -> tuple[Certificate, ...]:
-    """Those of a chain (DER) up to the first that is no certificate: OpenSSL has refused it, or will."""
+    """Read the certificates of a chain (DER) up to the first damaged one, which OpenSSL refuses."""
     found = []
     for der in chain:
         try:
@@ -109,7 +109,7 @@ def readable(chain: Iterable[bytes]) -> tuple[Certificate, ...]:
 
 
 def _extensions(fields: list[Element]) -> dict[str, bytes]:
-    """By object identifier."""
+    """Map object identifiers to the extensions' values."""
     found = {}
     for field in fields:
         if field.tag != _EXTENSIONS:

@@ -52,7 +52,7 @@ _NEEDS_ONE_OF: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 @dataclass(frozen=True)
 class TlsConfig:
-    """What a client offers and trusts. Fields are named as the options; None: not given."""
+    """The client's offers and authorities. Fields have the names of the options. None: not given."""
 
     truststore_location: str | None = None
     truststore_type: str | None = None  # "PEM", "PKCS12", "JKS"

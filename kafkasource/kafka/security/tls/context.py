@@ -48,7 +48,7 @@ _BUNDLES = (  # where distributions keep their roots, for a Python whose OpenSSL
 
 @dataclass(frozen=True)
 class TlsSetup:
-    """What the connections of a configuration are made with."""
+    """The context of a configuration, and what errors and checks of its connections need."""
 
     context: ssl.SSLContext
     suites: frozenset[str] | None  # of TLS 1.3, the ones that `ssl.cipher.suites` allows; None: all
@@ -81,9 +81,9 @@ class TlsContext:
         self._failed: Fingerprint | None = None  # files that could not be used, and were warned of
 
     def setup(self) -> TlsSetup:
-        """For the next connection. Reads the files where they have changed. Raises OptionError.
+        """Return the setup for the next connection, and read files that have changed. Raises OptionError.
 
-        Where changed files cannot be used, as they are half written, the context of before goes on, with a warning.
+        If changed files cannot be used, because they are half written, the old setup stays, with a warning.
         """
         with self._lock:
             if self._setup is None:

@@ -43,7 +43,7 @@ def elements(data: bytes) -> list[Element]:
 
 
 def sequence(data: bytes, at_least: int = 0) -> list[Element]:
-    """The elements of the one sequence that `data` consists of. Raises MalformedDer, also for fewer than `at_least`."""
+    """Return the elements of the sequence that fills `data`. Raises MalformedDer, also for fewer than `at_least`."""
     outer = elements(data)
     if len(outer) != 1:
         raise MalformedDer(f"expected one sequence, found {len(outer)} elements")

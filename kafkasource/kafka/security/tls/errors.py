@@ -1,4 +1,4 @@
-"""From an error of OpenSSL's to one that says what is wrong, with which certificate, and what to change.
+"""Turns OpenSSL's errors into errors that say what is wrong, with which certificate, and what to change.
 
 A close in the middle of a handshake is a `ConnectFailed`, which is tried again: brokers that stop do that, too. What a
 certificate or a setting causes is a `TlsError`, which is not.
@@ -53,7 +53,7 @@ _PASSING_ALERTS = ("INTERNAL_ERROR", "USER_CANCELLED")  # a broker that is start
 
 @dataclass(frozen=True)
 class Attempt:
-    """What is known of a connection when TLS fails."""
+    """Facts about a connection whose TLS failed."""
 
     host: str  # as asked for
     trusted: str  # `TlsSetup.trusted`

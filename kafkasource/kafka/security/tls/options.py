@@ -1,4 +1,4 @@
-"""THE table of TLS options: Java's names, librdkafka's aliases, and what is refused with the reason.
+"""THE table of TLS options: Java's names, librdkafka's aliases, and the options that are refused, with the reasons.
 
 Names stand without the prefix `kafka.`, which Spark's options have. `config` reads their values.
 """
@@ -6,106 +6,114 @@ Names stand without the prefix `kafka.`, which Spark's options have. `config` re
 from __future__ import annotations
 
 from kafkasource.kafka.security import option as option_rows
-from kafkasource.kafka.security.option import text_option
+from kafkasource.kafka.security.option import SECRET, TEXT, TEXT_BOOLEAN, Option
 
 ROWS = (
-    text_option(
+    Option(
         "ssl.truststore.location",
+        TEXT,
         "A file with the certificates of the authorities that may have issued the brokers' certificates: PEM, PKCS12 or"
         " JKS. Or a folder of PEM files. Without it, and without `ssl.truststore.certificates`, the roots of the"
         " operating system count. `probe` means the same.",
-        alias="ssl.ca.location",
+        aliases=("ssl.ca.location",),
         text_options=("ssl.truststore.certificates",),
     ),
-    text_option(
+    Option(
         "ssl.truststore.type",
+        TEXT,
         "PEM, PKCS12 or JKS. Not needed: the file itself shows what it is. PEM for a binary store, or the"
         " reverse, is an error.",
     ),
-    text_option(
-        "ssl.truststore.password",
-        "The password of a PKCS12 or JKS truststore. A PEM file has none.",
-        secret=True,
-    ),
-    text_option(
+    Option("ssl.truststore.password", SECRET, "The password of a PKCS12 or JKS truststore. A PEM file has none."),
+    Option(
         "ssl.truststore.certificates",
+        TEXT,
         "The certificates of the authorities themselves, as PEM text, in place of a file. Line ends may be missing.",
-        alias="ssl.ca.pem",
+        aliases=("ssl.ca.pem",),
     ),
-    text_option(
+    Option(
         "ssl.keystore.location",
+        TEXT,
         "A file with the client's private key and its chain of certificates: PEM, PKCS12 or JKS. For brokers that ask"
         " clients for a certificate (`ssl.client.auth`).",
         text_options=("ssl.keystore.key", "ssl.keystore.certificate.chain"),
     ),
-    text_option("ssl.keystore.type", "PEM, PKCS12 or JKS. Not needed: the file itself shows what it is."),
-    text_option(
+    Option("ssl.keystore.type", TEXT, "PEM, PKCS12 or JKS. Not needed: the file itself shows what it is."),
+    Option(
         "ssl.keystore.password",
+        SECRET,
         "The password of a PKCS12 or JKS keystore. A PEM file has none: give `ssl.key.password` where its key is"
         " encrypted.",
-        secret=True,
     ),
-    text_option(
+    Option(
         "ssl.keystore.key",
+        SECRET,
         "The client's private key itself, as PEM text, in place of a file.",
-        alias="ssl.key.pem",
-        secret=True,
+        aliases=("ssl.key.pem",),
     ),
-    text_option(
+    Option(
         "ssl.keystore.certificate.chain",
+        TEXT,
         "The client's certificate and the authorities between it and the root, as PEM text, in place of a file.",
-        alias="ssl.certificate.pem",
+        aliases=("ssl.certificate.pem",),
     ),
-    text_option(
+    Option(
         "ssl.key.password",
+        SECRET,
         "The password of the private key, where it is encrypted. Default: that of the keystore.",
-        secret=True,
     ),
-    text_option(
+    Option(
         "ssl.key.location",
+        TEXT,
         "librdkafka's: a PEM file with the client's private key. Its certificate comes from `ssl.certificate.location`"
         " or `ssl.certificate.pem`.",
         text_options=("ssl.keystore.key",),
     ),
-    text_option(
+    Option(
         "ssl.certificate.location",
+        TEXT,
         "librdkafka's: a PEM file with the client's certificate, and the authorities between it and the root.",
         text_options=("ssl.keystore.certificate.chain",),
     ),
-    text_option(
+    Option(
         "ssl.endpoint.identification.algorithm",
+        TEXT,
         "`https`: the broker's certificate must have the name or the IP address that the client connects to. Empty, or"
         " `none`: any certificate of a trusted authority will do, so its owner can read what is sent. The client then"
         " warns.",
         implied="https",
     ),
-    text_option(
+    Option(
         "ssl.protocol",
+        TEXT,
         "`TLSv1.2` excludes TLS 1.3. `TLSv1.3` and `TLS` leave the choice to `ssl.enabled.protocols`.",
         implied="TLSv1.3",
     ),
-    text_option(
+    Option(
         "ssl.enabled.protocols",
+        TEXT,
         "The versions that the client offers. Older ones in the list are left out, with a warning.",
         implied="TLSv1.2,TLSv1.3",
     ),
-    text_option(
+    Option(
         "ssl.cipher.suites",
+        TEXT,
         "The cipher suites that the client offers, by the names of IANA (as in Java) or of OpenSSL, separated by commas"
         " or colons. A version of TLS that none of them belongs to is not offered. Python cannot choose among those of"
         " TLS 1.3: the client offers all of them, and refuses the connection where the broker chooses one that is not"
         " in the list. Default: OpenSSL's choice.",
     ),
-    text_option(
+    Option(
         "ssl.crl.location",
+        TEXT,
         "librdkafka's: a PEM file with the lists of revoked certificates. A broker's certificate whose authority has no"
         " list in it is refused.",
     ),
-    text_option(
+    Option(
         "enable.ssl.certificate.verification",
+        TEXT_BOOLEAN,
         "librdkafka's. Only `true`, the default, is allowed.",
         implied="true",
-        type_name="boolean",
     ),
 )
 

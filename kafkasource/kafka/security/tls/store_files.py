@@ -46,14 +46,14 @@ class StoreFiles:
         return [(str(each), self._read(option, each)) for each in files]
 
     def path(self, option: str, location: str) -> Path:
-        """Where the file lies. It is watched from now on. Raises OptionError."""
+        """Find the file, and watch it from now on. Raises OptionError."""
         path = self._path(option, location)
         self.seen[str(path)] = _state(path)
         return path
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """Of the files that were read, as they were just before."""
+        """Fingerprint of the files, taken just before they were read."""
         return tuple((path, *state) for path, state in sorted(self.seen.items()))
 
     def _path(self, option: str, location: str) -> Path:
@@ -79,12 +79,12 @@ class StoreFiles:
 
 
 def fingerprint_of(paths: Iterable[str | Path]) -> Fingerprint:
-    """What these files are like now."""
+    """Fingerprint the files as they are now."""
     return tuple((str(path), *_state(Path(path))) for path in paths)
 
 
 def current(fingerprint: Fingerprint) -> Fingerprint:
-    """What the same files are like now."""
+    """Fingerprint the same files as they are now."""
     return fingerprint_of(path for path, *_ in fingerprint)
 
 

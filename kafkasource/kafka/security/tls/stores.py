@@ -17,7 +17,6 @@ from kafkasource.kafka.security.tls import jks, pem
 from kafkasource.kafka.security.tls.config import TlsConfig
 from kafkasource.kafka.security.tls.der import INTEGER, SEQUENCE, MalformedDer, sequence
 from kafkasource.kafka.security.tls.options import named
-from kafkasource.kafka.security.tls.pkcs12_keys import key_names
 from kafkasource.kafka.security.tls.store_files import StoreFiles
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def trusted_certificates(config: TlsConfig, files: StoreFiles) -> tuple[bytes, .
         option = "ssl.truststore.location"
         read = files.read_all(option, config.truststore_location)
         password, expected = config.truststore_password, config.truststore_type
-        # Of a folder, files that are no PEM are others' business.
+        # In a folder, only PEM files count.
         chosen = read if len(read) == 1 else [(path, data) for path, data in read if b"-----BEGIN" in data]
         found = [der for path, data in chosen for der in _trusted(option, path, data, password, expected)]
     else:
@@ -126,11 +125,11 @@ def _trusted(option: str, path: str, data: bytes, password: Secret | None, expec
         store = _read_jks(option, path, data, text, "ssl.truststore.password")
         return [*store.trusted, *(key.chain[0] for key in store.keys if key.chain)]  # as Java trusts them
     found = _load_pkcs12(option, path, data, text, "ssl.truststore.password")
-    return [_der(certificate) for certificate in _pkcs12_trusted(found, len(key_names(data)))]
+    return [_der(certificate) for certificate in _pkcs12_trusted(found, _pkcs12_keys(data))]
 
 
 def _kind(option: str, path: str, data: bytes, expected: str | None) -> str:
-    """What the bytes are. Raises OptionError where they are nothing known, or contradict `ssl.*.type`."""
+    """Detect the format. Raises OptionError for an unknown one, and for one that contradicts `ssl.*.type`."""
     kind = _kind_of(data)
     if kind is None:
         jceks = int.from_bytes(data[:4], "big") == jks.JCEKS_MAGIC
@@ -223,6 +222,17 @@ def _read_jks(option: str, path: str, data: bytes, password: str | None, passwor
 
 # PKCS12.
 
+_KEY_BAGS = tuple(bytes.fromhex(f"060b2a864886f70d010c0a01{kind}") for kind in ("01", "02"))  # plain, encrypted
+
+
+def _pkcs12_keys(data: bytes) -> int:
+    """The number of private keys in a store: `cryptography` gives the first alone.
+
+    The object identifier of a key's bag (RFC 7292) is not encrypted, and no other bytes of a store are likely to equal
+    these 13.
+    """
+    return sum(map(data.count, _KEY_BAGS))
+
 
 def _pkcs12_identity(config: TlsConfig, path: str, data: bytes) -> tuple[Secret, tuple[bytes, ...]]:
     option, password = "ssl.keystore.location", config.keystore_password
@@ -237,13 +247,15 @@ def _pkcs12_identity(config: TlsConfig, path: str, data: bytes) -> tuple[Secret,
 
     if found.key is None or found.cert is None:
         raise OptionError(f"{named(option)}: {path} holds no private key with a certificate")
-    aliases = key_names(data)
-    if len(aliases) > 1:
-        raise _not_one_key(option, path, aliases)
+    if (keys := _pkcs12_keys(data)) > 1:
+        raise OptionError(
+            f"{named(option)}: {path} holds {keys} private keys; one is needed. keytool -list names them, and keytool"
+            " -delete removes the others"
+        )
     key = found.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
     chain = [found.cert.certificate]
     others = [each.certificate for each in found.additional_certs]
-    while True:  # the store has no order
+    while True:  # a store is not ordered
         issuers = [other for other in others if other.subject == chain[-1].issuer and other not in chain]
         if not issuers:
             return Secret(key), tuple(_der(certificate) for certificate in chain)
@@ -251,7 +263,7 @@ def _pkcs12_identity(config: TlsConfig, path: str, data: bytes) -> tuple[Secret,
 
 
 def _pkcs12_trusted(found: PKCS12KeyAndCertificates, keys: int) -> list[x509.Certificate]:
-    """As Java's TrustManagerFactory: of a key its own certificate alone, and not those that issued it; and all others.
+    """Select certificates as Java's TrustManagerFactory: a key's own certificate without its issuers, and all others.
 
     keytool marks what is trusted for itself by an attribute (2.16.840.1.113894.746875.1.1), which `cryptography` does
     not tell. So an authority of a key's chain counts only where it is there a second time under another name, as
@@ -262,7 +274,7 @@ def _pkcs12_trusted(found: PKCS12KeyAndCertificates, keys: int) -> list[x509.Cer
     if found.cert is None:
         return others
     own = found.cert.certificate
-    # Which certificates belong to further keys, nobody tells: then the issuers of none of them count.
+    # `cryptography` does not say which certificates belong to further keys: then no issuer counts.
     issued = [own] if keys <= 1 else [own, *others]
     authorities: list[x509.Certificate] = []
     for certificate in issued:  # grows meanwhile

@@ -1,4 +1,4 @@
-"""The client's side of one TLS connection, without a socket: bytes of the wire on one side, plain text on the other.
+"""The client's side of one TLS connection without a socket. It turns bytes of the wire into plain text and back.
 
 Order of events: `handshake` until it is true, then `read_into` and `write`. Each of the three may leave bytes in
 `outgoing`, and each may need bytes that `feed` has not had. So the owner of the socket, after every call, sends what is
@@ -148,7 +148,7 @@ class TlsStream:
             taken += self._tls.write(record)
         return taken
 
-    # Who is there; once `handshake` is done, and for errors before.
+    # The peer: complete after `handshake`; errors use it before.
 
     @property
     def version(self) -> str:

@@ -1,6 +1,7 @@
 """Assertions: short-lived JWTs with which a client proves itself to a token endpoint (RFC 7523; KIP-1139, KIP-1258).
 
-Either another program writes one into a file, or this one signs it with a private key, which needs `cryptography`.
+Either another program writes an assertion into a file, or this client signs it with a private key, which needs
+`cryptography`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ ALGORITHMS = ("RS256", "ES256")
 
 @dataclass(frozen=True)
 class AssertionFile:
-    """Read at each use."""
+    """A file with an assertion, which is read at each use."""
 
     path: str
 
@@ -33,7 +34,7 @@ class AssertionFile:
 
 @dataclass(frozen=True)
 class SignedAssertion:
-    """Made anew at each use."""
+    """An assertion that the client makes and signs at each use."""
 
     key_file: str | None  # PEM
     key_pem: Secret | None

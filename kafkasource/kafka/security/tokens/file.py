@@ -11,7 +11,7 @@ from kafkasource.kafka.security.tokens.token import MOST_TOKEN_BYTES, Token, tok
 
 
 def text_of_file(path: str, what: str) -> str:
-    """A file's text without blanks around it. Raises TokenNotAvailable: whoever writes the file may do so later."""
+    """A file's text without blanks around it. Raises TokenNotAvailable: another program may write the file later."""
     file = find_file(path)
     try:
         with file.open("rb") as opened:

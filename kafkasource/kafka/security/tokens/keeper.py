@@ -31,7 +31,7 @@ class Refresh:
     """`sasl.login.refresh.*`, with Java's defaults."""
 
     window_factor: float = 0.8  # of the token's life
-    window_jitter: float = 0.05  # at most so much more
+    window_jitter: float = 0.05  # at most this much more, at random
     min_period_s: int = 60  # between two tokens
     buffer_s: int = 300  # before the end
 

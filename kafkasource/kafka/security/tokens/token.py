@@ -1,4 +1,4 @@
-"""An OAuth token, and what its text says about itself."""
+"""OAuth tokens, their sources, and the claims in their texts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Token:
 
 
 class TokenSource(Protocol):
-    """Where tokens come from. A frozen dataclass of plain values and secrets: equal sources share their tokens."""
+    """A source of tokens. A frozen dataclass of plain values and secrets: equal sources share their tokens."""
 
     @property
     def waits(self) -> bool:
@@ -41,7 +41,7 @@ class TokenSource(Protocol):
 
     @property
     def origin(self) -> str:
-        """Who gives the tokens, for errors."""
+        """Name of the source in errors."""
 
     def fetch(self, http: HttpClient, now_s: float) -> Token:
         """A new token. `now_s`: since 1970. Raises TokenNotAvailable, TokenRefused, OptionError."""
@@ -62,7 +62,7 @@ def token_of(text: str, now_s: float, lifetime_s: float | None = None) -> Token:
 
 
 def token_of_answer(answer: Mapping[str, object], now_s: float) -> Token:
-    """Of a token endpoint's answer (RFC 6749, section 5.1). Raises TokenRefused."""
+    """Read a token endpoint's answer (RFC 6749, section 5.1). Raises TokenRefused."""
     text = answer.get("access_token") or answer.get("id_token")
     if not isinstance(text, str):
         raise TokenRefused("the token endpoint's answer has neither access_token nor id_token")
