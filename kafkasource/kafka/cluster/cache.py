@@ -1,10 +1,10 @@
-"""What a process keeps for its next task, clusters and producers, and since when nobody uses it.
+"""Keeps clusters and producers of a process for its next task, and notes since when nobody uses them.
 
 Connecting and negotiating costs more than a small fetch, so a process keeps the cluster of each configuration. A kept
 thing goes when nobody has used it for five minutes. Where there are more than a few, those go that were unused for
 longest; never one with a call or a request under way. Code that still holds a cluster that went may use it all the
-same: it opens its sockets again. A cluster that has met brokers of another one is of no more use to anybody, so the
-next who asks gets a new one. A forked child must not read from its parent's sockets: it starts with none.
+same: it opens its sockets again. A cluster that has met brokers of another cluster cannot be used any more, so the
+next caller gets a new one. A forked child must not read from its parent's sockets: it starts with none.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST_CLUSTERS = 8  # each has a selector, two sockets to wake it, and a connect
 
 
 class Use:
-    """Of one thing, by tasks. Any thread. `clock` in seconds."""
+    """The use of one kept thing by tasks. Any thread. `clock` in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -69,7 +69,7 @@ class Use:
 
 
 def surplus(idle_s: Mapping[K, float], most: int, most_idle_s: float = IDLE_S) -> list[K]:
-    """Which of the kept ones are to go. `idle_s`: for how long nobody has used each, 0: somebody does."""
+    """Choose kept things to close. `idle_s`: for how long nobody has used each; 0: it is in use."""
     longest = sorted((key for key in idle_s if idle_s[key] > 0), key=lambda key: -idle_s[key])
     gone = sum(idle_s[key] >= most_idle_s for key in longest)
     return longest[: max(gone, len(idle_s) - most)]

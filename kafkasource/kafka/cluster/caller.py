@@ -53,9 +53,9 @@ _MAX_IDLE_MS = 300_000.0
 PROPAGATION_MS = 5_000
 """A broker may not know for this long of a topic that was created through another broker."""
 
-_FURTHER_MS = 2_000  # a further node is asked: so long for its connection, while there is one to another node
+_FURTHER_MS = 2_000  # how long a further node gets for its connection, while another node is connected
 
-_OTHERS = 3  # so many other nodes are asked whether one tells the truth, until one answers
+_OTHERS = 3  # how many other nodes are asked whether an answer is true, until one of them answers
 
 _MARKERS_MS = 10  # a transaction writes its markers after its last answer: some milliseconds. Java waits 20 here.
 
@@ -95,7 +95,7 @@ class Caller:
         return self.network.now_ms()
 
     def timeout_ms(self, left_ms: float) -> float:
-        """The time that one request gets in a call that has `left_ms` left."""
+        """The time that a request gets in a call that has `left_ms` left."""
         return min(left_ms, self.config.request_timeout_ms)
 
     @contextmanager
@@ -210,7 +210,7 @@ class Caller:
     def close(self) -> None:
         """Close all connections; requests under way fail with ClientClosed, and so do calls of other threads.
 
-        Who calls holds the lock while it waits for its answer, so it must hear of this first.
+        A calling thread holds the lock while it waits for its answer, so it must hear of this first.
         """
         self._closing = True
         self.wakeup()
@@ -223,7 +223,8 @@ class Caller:
         """Run `attempt(milliseconds left)` until it returns. Retriable errors lead to a retry, until the deadline.
 
         `what` names the call in DeadlineExceeded. `attempt` runs with the lock held. `asked`: how often each node was
-        asked in vain, kept by a caller that asks again because it doubts an answer; else each call begins anew.
+        asked without success, kept by a caller that asks again because it doubts an answer; else each call starts at
+        zero.
         """
         start = self.now_ms()
         deadline = start + self.config.default_api_timeout_ms
@@ -273,7 +274,8 @@ class Caller:
 
     @contextmanager
     def _counting(self, in_vain: Counter[int]) -> Iterator[None]:
-        """Count the nodes that are asked in vain in this block here. The caller of this method holds the lock."""
+        """Count here the nodes that are asked without success in this block. The caller of this method holds the
+        lock."""
         before, self._in_vain = self._in_vain, in_vain
         try:
             yield
@@ -377,8 +379,8 @@ class Caller:
     def ask_metadata(self, names: list[str] | None, left_ms: float) -> Pending:
         """Ask any node for these topics, once; None: for all. The answer is in `metadata` when this returns.
 
-        Who finds it of no use tells `asked_in_vain`: the broker may be cut off from the controllers and have old
-        metadata, and being connected it would be asked again. Raises the error of a request that failed.
+        A caller that cannot use the answer calls `asked_in_vain`: the broker may be cut off from the controllers and
+        have old metadata, and being connected it would be asked again. Raises the error of a request that failed.
         """
         node_id = self.any_node(left_ms)
         pending = self.network.refresh_metadata(node_id, names, self.timeout_ms(left_ms))

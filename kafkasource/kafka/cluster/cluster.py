@@ -81,7 +81,7 @@ class Cluster:
 
     @property
     def metadata(self) -> Metadata:
-        """What is known of brokers, topics and leaders without a request."""
+        """The brokers, topics and leaders that are known without a request."""
         return self.caller.metadata
 
     @property

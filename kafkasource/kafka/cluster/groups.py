@@ -1,4 +1,4 @@
-"""Consumer groups: their committed offsets, and what an operator asks about them.
+"""Consumer groups: their committed offsets, and the questions of operators about them.
 
 Brokers that lack an API raise UnsupportedApiVersion: groups are listed and described from 0.9 on, deleted from 1.1,
 single offsets of a group deleted from 2.4 on.
@@ -150,7 +150,7 @@ class Groups:
         lists = wanted is not None or self._caller.supports(OFFSET_FETCH, 2) or self._caller.supports(LIST_GROUPS)
         if not lists:
             raise UnsupportedApiVersion(
-                f"Kafka before 0.9 does not tell of which partitions group {group!r} has offsets: name them"
+                f"Kafka before 0.9 does not list the partitions of which group {group!r} has offsets: name them"
             )
 
         names_group = True  # the request that was sent last: is its answer in rows of groups?
@@ -257,7 +257,7 @@ class Groups:
         return described
 
     def delete(self, groups: Iterable[str]) -> dict[str, BrokerError | None]:
-        """Delete groups that have no members, with their offsets. None: done; else why not."""
+        """Delete groups that have no members, with their offsets. None: done; else the error."""
         bodies: dict[str, RequestBody] = {name: {"groups_names": [name]} for name in groups}
         answers = self._coordinators.ask_each(GROUP, DELETE_GROUPS, bodies)
         return {name: each if isinstance(each, BrokerError) else None for name, each in answers.items()}
@@ -302,7 +302,7 @@ def _check_deleted(answer: Body, what: str) -> Body:
 
 
 def _partition_errors(answer: Body, what: str) -> Sequence[BrokerError]:
-    """Those of an answer that has rows of partitions in rows of topics."""
+    """The rows of partitions in an answer that nests them in rows of topics."""
     return [
         error_for(row["error_code"], f"{what}, {topic['name']}-{row['partition_index']}")
         for topic in answer["topics"]

@@ -34,7 +34,7 @@ class LogSizes(NamedTuple):
 
 
 def log_sizes(caller: Caller, partitions: Iterable[TopicPartition]) -> LogSizes:
-    """Of partitions whose leaders the metadata knows. Raises no KafkaSourceError for a broker that does not tell."""
+    """The sizes of partitions whose leaders the metadata knows. A broker that refuses or fails is left out."""
     wanted: dict[int, dict[str, list[int]]] = {}
     sizes: dict[TopicPartition, int] = {}
     reasons: list[str] = []

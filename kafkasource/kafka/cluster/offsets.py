@@ -28,9 +28,9 @@ class ListedOffset(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """Where a leader epoch ends in the leader's log. Both are None where the leader does not know."""
+    """The end of a leader epoch in the leader's log. Both are None if the leader does not know."""
 
-    leader_epoch: int | None  # the one asked for, or the last before it that has records
+    leader_epoch: int | None  # the epoch that was asked for, or the last epoch before it that has records
     end_offset: int | None  # exclusive; the log's end for the newest epoch
 
 
@@ -55,7 +55,7 @@ class Offsets:
         LATEST is the high watermark, under read_committed the last stable offset. Raises UnsupportedApiVersion where
         `wanted` has a timestamp and the leader is a broker before 0.10.1, which knows only when segments of the log
         were written. Brokers before 0.11 have no transactions, so both isolation levels see the same there. `epochs`:
-        of leaders that the caller knows of; an older one, which still believes that it leads, is not listened to.
+        of leaders that the caller knows. An older leader, which still believes that it leads, is not believed.
 
         Each log has a beginning and an end: a leader that gives no offset for EARLIEST or LATEST is asked again.
         """
@@ -90,7 +90,7 @@ class Offsets:
         return self._leaders.ask(LIST_OFFSETS, wanted, body, listed)
 
     def epoch_ends(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
-        """Where leader epochs end (KIP-320).
+        """Ask where leader epochs end (KIP-320).
 
         A reader whose next offset is beyond the end of the epoch of its last record, or of a later epoch, reads a log
         that was truncated meanwhile. Brokers before 2.3 want the right to act as a replica for this.

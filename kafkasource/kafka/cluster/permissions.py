@@ -1,4 +1,4 @@
-"""What the client may do with a resource, as the brokers say when they are asked (KIP-430). Changes nothing.
+"""Asks the brokers which operations the client may carry out on a resource (KIP-430). Changes nothing.
 
 Of topics, groups and the cluster, brokers tell the operations. Of transactional ids they do not: there a request that
 no broker can carry out shows it, as a broker looks at the permission first.
@@ -19,11 +19,14 @@ from kafkasource.kafka.protocol.apis import DESCRIBE_CLUSTER, DESCRIBE_GROUPS, I
 from kafkasource.kafka.protocol.schema import Body, Fields
 
 _DESCRIBE_GROUPS_VERSION = 5  # from 6 on a group that does not exist is an error (KIP-1043), without its operations
-_NO_PRODUCER_ID, _ANY_EPOCH = -1, 0  # an epoch without its producer id: INVALID_REQUEST, whoever may send it
+_NO_PRODUCER_ID, _ANY_EPOCH = (
+    -1,
+    0,
+)  # an epoch without its producer id: INVALID_REQUEST for every user with the permission
 
 
 class Permissions:
-    """Of the user that the cluster's connections log in as."""
+    """Questions about the permissions of the user that the cluster's connections log in as."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -100,7 +100,7 @@ class Leaders:
             errors = self._caller.send_all(api, bodies, left_ms, take)
             absent = [tp for tp in missing if tp not in found]
             if absent:
-                # For the update that such an error calls for. Who has listed all topics has not named these before, so
+                # Such an error needs an update of these topics. A caller that listed all topics has not named them, so
                 # the update would leave them out, and the old leader would be asked until the deadline.
                 self._metadata.keep({tp.topic for tp in absent})
                 raise _worst(errors, patience, self._caller.now_ms()) or ProtocolError(
@@ -121,7 +121,8 @@ class Leaders:
     def _find(
         self, partitions: Iterable[TopicPartition], patience_ms: float, left_ms: float
     ) -> dict[TopicPartition, int]:
-        """Leaders, from what is known or from one request. Raises a retriable BrokerError where one is missing."""
+        """Find the leaders, in the metadata or by one request. Raises a retriable BrokerError if a leader is
+        missing."""
         metadata = self._metadata
         found = {tp: metadata.leader_id(tp) for tp in partitions}
         for topic in {tp.topic for tp in found}:  # a plan asks for 100,000 partitions of 1,000 topics
@@ -195,7 +196,7 @@ class Coordinators:
         return self._caller.retrying(f"coordinator of {key!r}", lambda left_ms: self._find_one(kind, key, left_ms))
 
     def of_each(self, kind: int, keys: Collection[str]) -> dict[str, int | BrokerError]:
-        """Look up the coordinators of all keys anew: when a broker fails, others take over what it coordinated."""
+        """Look up the coordinators of all keys again: when a broker fails, others take over its groups."""
         for key in keys:
             self.forget(kind, key)
         if not keys:
@@ -294,7 +295,7 @@ class Coordinators:
         return node_id
 
     def _find(self, kind: int, keys: Collection[str], left_ms: float) -> dict[str, int | BrokerError]:
-        """A node id for each key, from what is known or from one request; or the error."""
+        """Find a node id for each key, in the metadata or by one request; or the error."""
         found: dict[str, int | BrokerError] = {}
         unknown = [key for key in keys if (kind, key) not in self._known]
         for key, row in self._request(kind, unknown, left_ms).items() if unknown else ():

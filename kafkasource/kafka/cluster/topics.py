@@ -1,4 +1,4 @@
-"""Topics: which there are, and what an operator changes about them.
+"""Topics: lists and describes them, and carries out an operator's changes.
 
 Nothing of this package makes or changes a topic unless a user asks for it. Settings are shown and changed by brokers
 from 0.11 on; older ones raise UnsupportedApiVersion.
@@ -68,7 +68,7 @@ class Topics:
     ) -> dict[str, TopicMetadata | None]:
         """Ask the cluster now for these topics. None: no such topic, even after `propagation_ms` of asking again.
 
-        `asked`: who doubts an answer gives the same counter again, and another node is asked. Raises
+        `asked`: a caller that doubts an answer passes the same counter again, so that another node is asked. Raises
         AuthorizationFailed and other fatal errors of a topic.
         """
         names = [*dict.fromkeys(topics)]
@@ -182,7 +182,7 @@ class Topics:
         self._caller.retrying(f"the end of {few(wanted)}", attempt)
 
     def _await_leaders(self, totals: Mapping[str, int]) -> None:
-        """Wait until topics have so many partitions, and all of them leaders."""
+        """Wait until each topic has its number of partitions, and all partitions have leaders."""
 
         def attempt(left_ms: float) -> None:
             described = self._describe([*totals], float("inf"), left_ms)
@@ -253,8 +253,8 @@ class Topics:
         return error
 
     def _controller(self, left_ms: float, *, ask: bool) -> int:
-        """The controller's node id; any node where the cluster names none (brokers before 0.10 do not). `ask`: the one
-        that is known is not the controller any more."""
+        """The controller's node id; any node where the cluster names none (brokers before 0.10 do not). `ask`: the
+        known node is not the controller any more."""
         if ask or self._metadata.controller_id is None:
             self._caller.ask_metadata([], left_ms)
         controller = self._metadata.controller_id

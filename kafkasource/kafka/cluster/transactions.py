@@ -121,7 +121,7 @@ class Transactions:
     # One's own, in both dialects.
 
     def version(self) -> TransactionVersion:
-        """The dialect of transactions begun now. Asks anew each time: an operator may raise it while we run."""
+        """Ask for the dialect of transactions that begin now. Asks each time: an operator may raise it while we run."""
         return _version_in(self._caller.call_any(API_VERSIONS, _features_body()))
 
     def init_producer_id(
@@ -132,8 +132,8 @@ class Transactions:
     ) -> ProducerId:
         """A producer id: any broker's for an idempotent producer, the coordinator's for a transactional one.
 
-        The coordinator aborts what is open under the transactional id and fences the producer that began it. With
-        `held_by` only where that producer holds the id, else ProducerFenced (KIP-360; brokers from 2.5 on, others:
+        The coordinator aborts an open transaction under the transactional id and fences the producer that began it.
+        With `held_by` only where that producer holds the id, else ProducerFenced (KIP-360; brokers from 2.5 on, others:
         UnsupportedApiVersion). While a transaction is ongoing, brokers compare the producer ids alone, not the epochs.
         """
         body = _init_body(transactional_id, transaction_timeout_ms, held_by)
@@ -147,7 +147,8 @@ class Transactions:
         transaction_timeout_ms: int = 60_000,
         held_by: Mapping[str, ProducerId] = MappingProxyType({}),
     ) -> dict[str, ProducerId | BrokerError]:
-        """`init_producer_id` of many, pipelined to their coordinators: aborts and fences what is open under each."""
+        """Call `init_producer_id` for many ids, pipelined to their coordinators: aborts and fences open
+        transactions."""
         bodies: dict[str, RequestBody] = {
             name: _init_body(name, transaction_timeout_ms, held_by.get(name)) for name in transactional_ids
         }
@@ -232,7 +233,7 @@ class Transactions:
         return Listing(self._caller, prefix, states, patient=False).result()
 
     def ahead(self, prefix: str, transactional_id: str, groups: Iterable[str]) -> Ahead:
-        """Ask at once: the dialect, which brokers there are, what is open under the prefix, and the coordinators.
+        """Ask in one go for the dialect, the brokers, the open transactions under the prefix, and the coordinators.
 
         No question depends on the answer to another, so this takes one round trip, and none where the caller has
         something else to ask meanwhile. Waits only for coordinators that are not known: the next request needs them.
@@ -310,7 +311,7 @@ class Transactions:
         return answer
 
     def abort(self, transactional_id: str) -> DescribedTransaction:
-        """Abort what is open under an id and fence its producer; what it was. Never invents a transactional id.
+        """Abort the open transaction of an id, fence its producer, and return it. Never invents a transactional id.
 
         A producer that still uses the id fails from now on. Raises TransactionalIdNotFound.
         """
@@ -321,7 +322,7 @@ class Transactions:
         return found
 
     def producers(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Sequence[ActiveProducer]]:
-        """Which producers write to partitions, and whose transaction is open there; from the leaders (2.8 or newer)."""
+        """Ask the leaders (2.8 or newer) which producers write to partitions, and whose transaction is open there."""
 
         def body(led: Sequence[TopicPartition], left_ms: float) -> RequestBody:
             topics = indexes_by_topic(led).items()
@@ -339,7 +340,7 @@ def lacking(supports: Callable[[Api, int], bool]) -> list[str]:
 
 
 def add_partitions_body(transactional_id: str, producer: ProducerId, partitions: Iterable[TopicPartition]) -> Fields:
-    """Of an AddPartitionsToTxn request in the versions for clients (`max_version=LAST_CLIENT_VERSION`)."""
+    """The body of an AddPartitionsToTxn request in the versions for clients (`max_version=LAST_CLIENT_VERSION`)."""
     topics = [{"name": name, "partitions": found} for name, found in indexes_by_topic(partitions).items()]
     return {
         **{f"v3_and_below_{field}": value for field, value in _of(transactional_id, producer).items()},

@@ -1,4 +1,4 @@
-"""One connection to one address of a broker, stage by stage, for `pykafka doctor`: what each showed, and which failed.
+"""One connection to one address of a broker, stage by stage, for `pykafka doctor`. Notes the result of each stage.
 
 It uses the parts of the client (connector, connection, authentication), but no loop, no retry and no other address, so
 it sees what a `Link` hides. Each call blocks, and closes what it has opened.
@@ -37,11 +37,11 @@ _DOING = {
 
 @dataclass
 class Visit:
-    """What one address showed."""
+    """The results at one address."""
 
     address: str  # "127.0.0.1:9093"
     stage: str  # the last one that was begun
-    error: KafkaSourceError | None = None  # why that one failed; None: all went well
+    error: KafkaSourceError | None = None  # the error of that stage; None: all went well
     tls_version: str = ""  # "TLSv1.3"; empty where there is no TLS
     tls_suite: str = ""
     chain: tuple[Certificate, ...] = ()  # that the broker sent, trusted or not; its own certificate first
@@ -201,7 +201,7 @@ class _Line:
                 raise received.error
 
     def _received(self, connection: Connection[object]) -> Received[object]:
-        """What the next bytes are."""
+        """Read and name the next bytes."""
         while (size := self._transport.receive_into(connection.writable())) is None:
             self._wait(select.POLLIN)
         if not size:

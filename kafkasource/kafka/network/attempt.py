@@ -16,12 +16,12 @@ _CLOSES_AT_TLS_MS = 20_000.0
 
 @dataclass
 class Attempt:
-    """Which addresses of the host are left, and why the ones before failed. Kept while its connection is in use."""
+    """The addresses of the host that are left, and the errors of earlier ones. Kept while its connection is in use."""
 
     host: str  # "host:port"
     first_step: Step = field(default_factory=Step)
     addresses: list[Address] = field(default_factory=list)  # still to try
-    address: Address | None = None  # the one that is tried, or in use
+    address: Address | None = None  # the address that is tried, or in use
     step: Step = field(init=False)  # of finding out what the broker at this address serves
     reasons: list[str] = field(default_factory=list)  # why addresses failed, or the name
     tls_unanswered: bool = False  # did an address close the connection at the first message of TLS?
@@ -47,7 +47,7 @@ class Attempt:
         return Event.ADDRESS_FAILED if self.addresses else Event.ATTEMPT_FAILED
 
     def error(self, broker: str, advertised: bool) -> ConnectFailed:
-        """Of an attempt that has failed, for those whose requests wait."""
+        """Make the error of a failed attempt, for callers whose requests wait."""
         why = "; ".join(self.reasons)
         if not advertised:
             return ConnectFailed(f"cannot connect to {broker}: {why}")

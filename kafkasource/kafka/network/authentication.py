@@ -52,7 +52,7 @@ class Authentication:
 
     @property
     def user(self) -> str | None:
-        """As whom the client has logged in, as far as it knows; see `Mechanism`."""
+        """The user that the client has logged in as, as far as it knows; see `Mechanism`."""
         return self._mechanism.user
 
     def accepted(self, version: int, answer: Body) -> SaslStep:
@@ -79,7 +79,7 @@ class Authentication:
 
     @staticmethod
     def request(token: bytes) -> tuple[Api, Fields]:
-        """What carries a token."""
+        """The request that carries a token."""
         return SASL_AUTHENTICATE, {"auth_bytes": token}
 
     def answered(self, answer: Body) -> SaslStep:
@@ -100,7 +100,7 @@ class Authentication:
         return lambda: self._mechanism.respond(token)
 
     def refusal_by_close(self) -> KafkaSourceError | None:
-        """What it means that the broker closes the connection now: a bare token has no other refusal."""
+        """The meaning of a connection that the broker closes now: a bare token has no other refusal."""
         if not self.bare:
             return None
         return error_for(
@@ -111,7 +111,7 @@ class Authentication:
 
     @property
     def _to_check(self) -> str:
-        """What a user does about a refusal."""
+        """The user's next step after a refusal."""
         return f"Check {BY_NAME[self._mechanism.name].given_by}, and that the broker has them for this mechanism"
 
     @property

@@ -41,7 +41,7 @@ RequestBody: TypeAlias = Fields | Callable[[int], Fields]
 
 @cache
 def software_version() -> str:
-    """For the broker's metrics of its clients (KIP-511); it takes letters, digits, dots and dashes only."""
+    """The client's name for the broker's metrics (KIP-511): only letters, digits, dots and dashes."""
     return __version__.replace("+", "-")
 
 
@@ -54,7 +54,7 @@ class Response(Generic[Token]):
 
 @dataclass(frozen=True)
 class Received(Generic[Token]):
-    """What some bytes from the broker amounted to."""
+    """The result of some bytes from the broker."""
 
     responses: list[Response[Token]]  # complete now, often none
     reply: Parts  # to be sent at once; only before it is ready
@@ -110,17 +110,17 @@ class Connection(Generic[Token]):
         return self._versions is not None and not self.ready
 
     def refusal_by_close(self) -> KafkaSourceError | None:
-        """What it means that the broker closes the connection now; None: nothing more than that."""
+        """The meaning of a connection that the broker closes now; None: nothing special."""
         return None if self._authentication is None else self._authentication.refusal_by_close()
 
     @property
     def session_lifetime_ms(self) -> int:
-        """From the last token on, the broker closes the connection after so long; 0: never. Only when `ready`."""
+        """The time from the last token until the broker closes the connection; 0: never. Only when `ready`."""
         return 0 if self._authentication is None else self._authentication.session_lifetime_ms
 
     @property
     def user(self) -> str | None:
-        """As whom the client has logged in; None: without SASL, or not known here. Only when `ready`."""
+        """The user that the client has logged in as; None: no SASL, or not known here. Only when `ready`."""
         return None if self._authentication is None else self._authentication.user
 
     @property
@@ -207,7 +207,7 @@ class Connection(Generic[Token]):
     # In.
 
     def writable(self) -> memoryview:
-        """Where to receive the next bytes; tell `received` how many came."""
+        """The buffer for the next bytes; tell `received` how many came."""
         return self._frames.writable()
 
     def received(self, size: int) -> Received[Token]:
@@ -225,7 +225,7 @@ class Connection(Generic[Token]):
             return Received([], [], error)
 
     def tokens(self) -> list[Token]:
-        """What `send` was given for the requests in flight, oldest first."""
+        """The values that `send` got for the requests in flight, oldest first."""
         return [sent.token for sent in self._in_flight if sent.token is not None]
 
     def _take(self, frames: list[memoryview]) -> Received[Token]:
@@ -280,7 +280,7 @@ class Connection(Generic[Token]):
         self.surplus = self.surplus or f"{size} bytes behind its {api.name} response v{version}"
 
     def _negotiated(self, sent: _InFlight[Token], body: Body) -> Parts:
-        """Keep the broker's versions; if it does not serve the one asked in, the request to send instead (KIP-511)."""
+        """Keep the broker's versions. If it does not serve the version of our request, return another one (KIP-511)."""
         if self.release is not None:
             self._versions = self.release.versions
             return []
@@ -330,7 +330,7 @@ class Connection(Generic[Token]):
         return self.proceed(step())
 
     def proceed(self, token: bytes | None) -> Parts:
-        """What to send after a step of the exchange. Raises AuthenticationFailed."""
+        """The bytes to send after a step of the exchange. Raises AuthenticationFailed."""
         self.blocked, authentication = None, self._authentication
         assert authentication is not None
         if token is None:

@@ -82,7 +82,7 @@ class Link:
 
     @property
     def established(self) -> bool:
-        """Is the broker known on its connection, and what it serves? Requests may have to wait for the next session."""
+        """Whether the broker and its versions are known on its connection. Requests may wait for the next session."""
         return self.state in _ESTABLISHED
 
     @property
@@ -96,7 +96,7 @@ class Link:
 
     @property
     def missing(self) -> str:
-        """What an attempt to connect that is under way waits for; empty where there is none. Any thread."""
+        """The event that a running attempt to connect waits for; empty if none runs. Any thread."""
         state = self.state
         if state not in _UNDER_WAY:
             return ""
@@ -186,7 +186,7 @@ class Link:
         self._opening.negotiate(self.stream, now)
 
     def _nudge(self, now: float, _: Exception | None) -> None:
-        """No answer to ApiVersions so far; see `old_releases`."""
+        """Whether the broker has not answered ApiVersions yet; see `old_releases`."""
         assert self.stream is not None
         if not self.stream.connection.pending_bytes:
             self.stream.put(self.stream.connection.nudge())
@@ -248,7 +248,7 @@ class Link:
     # The end of a connection.
 
     def _lost(self, now: float, reason: str, cause: Exception | None = None) -> None:
-        """An established connection ended. With nothing under way that is no failure: brokers close idle ones."""
+        """Handle the end of an established connection. If it was idle, that is normal: brokers close idle ones."""
         if not self.busy and cause is None:
             log.debug("%s closed an idle connection", self.name)
             self._on(Event.BROKER_CLOSED, now)
@@ -303,7 +303,7 @@ class Link:
         return self._last_used_ms + idle_ms if idle_ms >= 0 else NEVER
 
     def expire(self, now: float) -> None:
-        """Let happen what is due, but for attempts to connect (`connect_if_due`)."""
+        """Do everything that is due, except attempts to connect (`connect_if_due`)."""
         if now >= self._opening.deadline_ms:
             self._happened(self._opening.late(self.state), now)
         if now >= self._opening.nudge_at_ms:
@@ -359,7 +359,7 @@ class Link:
             self._write(now)
 
     def receive_unread(self, now: float) -> None:
-        """Take what was left when a poll had taken enough, and what no event of the socket will tell of."""
+        """Take bytes that an earlier poll has left, for which the socket will have no event."""
         if self.unread:
             self._receive(now)
 
@@ -409,7 +409,7 @@ class Link:
             self._happened(self._opening.failed(self.state, str(error), error), now)
 
     def _say(self, stream: Stream, parts: Parts, now: float) -> None:
-        """What the conversation answers by itself, before it is ready."""
+        """Send the conversation's own answers, before it is ready."""
         if parts:
             stream.put(parts)
             self._session.token_sent(now)
@@ -472,7 +472,7 @@ class Link:
 
 
 def _unexpected(error: Exception) -> str:
-    """What SASL failed by. Not the error's text, which may hold a secret, but where it was raised: it may be a bug."""
+    """Describe a failure of SASL by the place that raised it, because the error's text may hold a secret."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     return f"SASL failed: {type(error).__name__}, raised by {place.name} ({place.filename}:{place.lineno})"
 

@@ -1,4 +1,4 @@
-"""What is known of the cluster (brokers, topics, leaders), and when to ask again. No I/O: `NetworkClient` asks.
+"""The client's knowledge of brokers, topics and leaders, and when to ask again. No I/O: `NetworkClient` asks.
 
 When to ask: at once when somebody called `request_update`, else when the last success is `metadata_max_age_ms` old; but
 never sooner after the last attempt, successful or not, than the retry backoff. What an answer may change: brokers are
@@ -84,7 +84,7 @@ class Metadata:
         self._requested = False
         self._wanted: set[str] = set()
         self._unasked: set[str] = set()  # wanted since the last answer
-        self.max_idle_ms: float | None = None  # a wanted topic that nobody uses for so long is forgotten; None: none is
+        self.max_idle_ms: float | None = None  # a wanted topic that nobody uses for this long is forgotten; None: never
         self._used: set[str] = set()  # since the last answer
         self._used_ms: dict[str, float] = {}  # of those wanted: the first answer after their last use
         self._topics: dict[str, TopicMetadata] = {}
@@ -99,10 +99,10 @@ class Metadata:
         self.rebootstrap = False  # a broker said that what we know is too old (error 129)
         self.topic_errors: dict[str, int] = {}  # of the last answer that spoke of the topic; no entry: no error
 
-    # What is known.
+    # Questions about the metadata.
 
     def __str__(self) -> str:
-        """As Java's Cluster prints itself; the first partitions only."""
+        """Print the metadata as Java's Cluster does; the first partitions only."""
         nodes = ", ".join(f"{node.host}:{node.port} (id: {node.node_id} rack: {node.rack})" for node in self.nodes())
         topics = list(self._topics.values())
         named = islice(((topic.name, partition) for topic in topics for partition in topic.partitions.values()), _NAMED)
@@ -176,9 +176,9 @@ class Metadata:
         self._used.add(topic)
 
     def _forget_idle(self, now_ms: float, of_all: bool) -> None:
-        """As Java's producer does with each answer: a topic that was deleted would be asked about for ever.
+        """Forget topics that nobody uses, as Java's producer does: a deleted topic would be asked about for ever.
 
-        What an answer about all topics has said of one stays known until the next.
+        A topic that an answer about all topics named stays known until the next such answer.
         """
         if self.max_idle_ms is None:
             return
@@ -219,7 +219,7 @@ class Metadata:
         to_allow = self._last_refresh_ms + self._wait_ms - now_ms
         return max(to_expire, to_allow, 0.0)
 
-    # What an attempt brought.
+    # Results of an attempt.
 
     def failed(self, now_ms: float, random: float) -> None:
         """The attempt failed: wait longer before each further one."""
@@ -269,7 +269,7 @@ class Metadata:
     def _take(self, body: Body, epochs_hold: bool, node_id: int | None, same_topics: bool) -> None:
         if body.get("error_code") == RebootstrapRequired.CODE:
             self.rebootstrap = True
-            raise error_for(LeaderNotAvailable.CODE, "what is known of the brokers is too old (REBOOTSTRAP_REQUIRED)")
+            raise error_for(LeaderNotAvailable.CODE, "the client's list of brokers is too old (REBOOTSTRAP_REQUIRED)")
         nodes = self._usable(body["brokers"][:_MAX_BROKERS])
         cluster_id = body.get("cluster_id")
         if self.cluster_id is not None and cluster_id is not None and cluster_id != self.cluster_id:
@@ -308,9 +308,9 @@ class Metadata:
         return nodes
 
     def _drop_unnamed(self, body: Body) -> None:
-        """As Java's client does: else a client that lists topics would remember each that there ever was.
+        """Forget topics that are not in an answer about all topics, as Java's client does.
 
-        A wanted topic goes only if a broker that was asked for it has said so, too: this one may not know it yet.
+        A wanted topic goes only if a broker that was asked for it has denied it, too: this broker may not know it yet.
         """
         named = {topic["name"] for topic in body["topics"]}
         self.forget([name for name in self._wanted - named if self.topic_errors.get(name) in _NO_SUCH_TOPIC])

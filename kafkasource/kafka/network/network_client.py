@@ -79,7 +79,7 @@ class NetworkClient:
 
     @property
     def identity(self) -> str:
-        """Who the client is to the brokers, as the predicate of a sentence; empty where that is not known here."""
+        """The client's name at the brokers, as the predicate of a sentence; empty if it is not known here."""
         return self._shared.identity
 
     def send(
@@ -152,8 +152,8 @@ class NetworkClient:
         return max(self._clock() - self._last_used_s, 1e-9)
 
     def rest(self) -> None:
-        """Close all sockets until the next `send` or `poll`; what is known of the cluster stays. Does nothing while a
-        request is under way. Of the polling thread, as all but `wakeup`."""
+        """Close all sockets until the next `send` or `poll`; the metadata stays. Does nothing while a request is
+        under way. For the polling thread, like all methods but `wakeup`."""
         if self.idle_s and not self._closed:
             for link in self._links.values():
                 link.disconnect(self.now_ms(), None)
@@ -223,7 +223,8 @@ class NetworkClient:
         return (garbled and link.failures >= 2) or link.lacks_tls(self.now_ms())  # twice: a bit may flip once
 
     def unanswered(self) -> dict[str, str]:
-        """By "host:port" why a bootstrap server cannot be used so far: its last error, or what the client waits for.
+        """The reason why each bootstrap server cannot be used yet, by "host:port": its last error, or the awaited
+        event.
 
         Any thread.
         """

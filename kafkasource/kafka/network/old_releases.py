@@ -1,4 +1,4 @@
-"""How a client finds out what a broker serves, where that takes more than one connection.
+"""Finds the versions that a broker serves, if that takes more than one connection.
 
 A server that does not know the asked version of ApiVersions should answer in version 0 (KIP-511). Azure Event Hubs
 resets the connection instead. So whatever ends a connection before that answer is followed by a request in the next

@@ -55,7 +55,7 @@ _FINAL = (TlsError, AuthenticationFailed, OptionError)  # what would happen agai
 
 
 class Opening:
-    """Of one broker, for all its attempts; see the module."""
+    """Opens connections to one broker, for all its attempts; see the module."""
 
     def __init__(self, host: str, port: int, shared: Shared) -> None:
         self._host, self._port = host, port
@@ -104,7 +104,7 @@ class Opening:
 
     @property
     def _servers(self) -> Servers:
-        """By which the process knows the cluster."""
+        """The key under which the process knows the cluster."""
         return self._shared.config.bootstrap_servers
 
     # The name.
@@ -124,7 +124,7 @@ class Opening:
         return self.resolved()
 
     def resolved(self) -> Happened | None:
-        """What the look-up gave; None: it is not done. The error of RESOLVER_BROKE is a bug."""
+        """The result of the look-up; None: it is not done. The error of RESOLVER_BROKE is a bug."""
         found = self.resolution
         if found is None or not found.done:
             return None
@@ -194,7 +194,7 @@ class Opening:
             self.nudge_at_ms = now + self.attempt.step.nudge_after_ms(self._shared.config.broker_version_fallback)
 
     def understood(self, stream: Stream, state: State) -> Happened | None:
-        """What the conversation has come to; None: the link's state says that already."""
+        """The conversation's state as an event; None: the link's state says that already."""
         connection = stream.connection
         if state is State.PROBING and connection.identified:
             return Event.IDENTIFIED, None
@@ -227,12 +227,12 @@ class Opening:
         return None
 
     def await_login(self, stream: Stream) -> None:
-        """Where SASL's next token may have to be waited for: do so in another thread."""
+        """Wait for SASL's next token in another thread, if it may take a while."""
         if stream.connection.blocked is not None and self._login is None:
             self._login = BackgroundCall(stream.connection.blocked, self._shared.poller.wakeup)
 
     def take_login(self, stream: Stream) -> Parts | None:
-        """What to send where SASL's next token was waited for; None: it is not here. Raises what making it raised."""
+        """The bytes to send once SASL's next token is here; None: it is not. Raises the error of making the token."""
         login = self._login
         if login is None or not login.done:
             return None
@@ -251,7 +251,7 @@ class Opening:
             process_refusals.get().accepted(self._credentials, self._servers)
             self._accepted, self._credentials = self._credentials, None
 
-    # What went wrong.
+    # Errors.
 
     def late(self, state: State) -> Happened:
         if state in _BEFORE_VERSIONS:
@@ -259,7 +259,7 @@ class Opening:
         return self.failed(state, f"{self.missing(state)} in time (socket.connection.setup.timeout.ms)")
 
     def missing(self, state: State) -> str:
-        """What the attempt that is under way waits for."""
+        """The event that the running attempt waits for."""
         awaited = "" if self._login is None else f"{self._awaited} has not answered; "
         return awaited + _NOT_IN_TIME[state]
 

@@ -1,4 +1,4 @@
-"""A request under way, and what all links of a client share."""
+"""A request under way, and the objects that all links of a client share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kafkasource.kafka.security.login import Login
 
 
 def address_of(host: str, port: int) -> str:
-    """As people write it, IPv6 in brackets."""
+    """The address as people write it, IPv6 in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -81,7 +81,7 @@ class Pending:
 
 @dataclass
 class Shared:
-    """What the links of one client use together. `random`: uniform numbers in [0, 1)."""
+    """The objects that the links of one client share. `random`: uniform numbers in [0, 1)."""
 
     config: ClientConfig
     metadata: Metadata
@@ -92,7 +92,7 @@ class Shared:
     login: Login | None = None  # where listeners want SASL
     first_steps: dict[str, Step] = field(default_factory=dict)  # of finding out what a broker serves, by "host:port"
     with_surplus: set[str] = field(default_factory=set)  # the brokers that send more than their answers, by "host:port"
-    identity: str = ""  # who the client is to the broker that it connected to last, for errors; see `identity_of`
+    identity: str = ""  # the client's name at the broker that it connected to last, for errors; see `identity_of`
     bootstrap_errors: dict[str, KafkaSourceError] = field(default_factory=dict)  # by "host:port", the last of each
     completed: list[Pending] = field(default_factory=list)  # for `poll` to return
 

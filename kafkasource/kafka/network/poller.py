@@ -1,4 +1,4 @@
-"""What a client waits with: a selector, and a pair of sockets by which other threads end the wait.
+"""A selector, and a pair of sockets by which other threads end a client's wait.
 
 A poller at rest has no descriptors; `open` gets them again.
 """
@@ -23,7 +23,7 @@ class Selector(Protocol):
 
 
 class Poller:
-    """See the module. The thread that polls the client calls all methods, but for `wakeup`."""
+    """A client's selector. The thread that polls the client calls all methods except `wakeup`."""
 
     def __init__(self, given: Selector | None = None) -> None:
         self._given = given

@@ -16,7 +16,7 @@ _MOST_MS = 30 * 24 * 3_600_000.0  # what a broker says may be anything
 
 
 class Session:
-    """Of one connection. `random` gives uniform numbers in [0, 1)."""
+    """The SASL session of one connection. `random` gives uniform numbers in [0, 1)."""
 
     def __init__(self, random: Callable[[], float]) -> None:
         self._random = random
@@ -28,7 +28,7 @@ class Session:
         self._token_sent_ms = now
 
     def begin(self, lifetime_ms: float, now: float) -> None:
-        """The client is authenticated for so long; 0 or less: without an end."""
+        """Note that the client is authenticated for this long; 0 or less: without an end."""
         self.renew_at_ms = NEVER
         if lifetime_ms > 0:
             part = _FIRST + _SPREAD * self._random()

@@ -1,4 +1,4 @@
-"""What a connection is to the layers above: addresses, and byte streams to them. And the plain stream.
+"""A connection as the layers above see it: addresses, and byte streams to them. And the plain stream.
 
 `Transport` is where TLS sits (`tls_transport`): `finish_connect` then drives its handshake, too.
 """
@@ -110,7 +110,7 @@ class PlaintextTransport:
 
 
 def reason_of(error: OSError | UnicodeError) -> str:
-    """What a user reads of it."""
+    """The error as a user reads it."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror} (errno {error.errno})" if error.errno is not None else error.strerror
     return str(error) or type(error).__name__

@@ -35,7 +35,7 @@ class Stream:
         yield from self.connection.tokens()
 
     def receive(self) -> Received[Pending] | None:
-        """What the next bytes from the broker amount to; None: there are none right now."""
+        """Read the next bytes from the broker and return their result; None: no bytes have come."""
         target = self.connection.writable()
         size = self.transport.receive_into(target)
         if size is None:
@@ -110,7 +110,8 @@ class Stream:
 
 
 class BudgetedFrames:
-    """The memory of answers, of the process's budget. That brings Arrow: who gets no large answers does without."""
+    """The memory of answers, from the process's budget. It imports Arrow, so clients without large answers have
+    none."""
 
     def take(self, at_least: int, at_most: int) -> memoryview:
         from kafkasource.kafka.network.receive_memory import frame_buffers

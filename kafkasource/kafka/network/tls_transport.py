@@ -73,7 +73,7 @@ class TlsTransport:
         return taken
 
     def _raise_alert(self) -> None:
-        """Where a write failed: the broker may have said why, before it closed."""
+        """Look for the broker's alert after a failed write: it may have given the reason before it closed."""
         with contextlib.suppress(OSError):
             if self._fill():
                 self.tls.read_into(memoryview(bytearray(1)))
@@ -95,7 +95,7 @@ class TlsTransport:
         return self.tls.own_certificate
 
     def close(self) -> None:
-        """Without close_notify: after a fork the other process may still use the connection."""
+        """Close without close_notify: after a fork the other process may still use the connection."""
         self._socket.close()
 
     def _fill(self) -> bool:
