@@ -157,5 +157,5 @@ def _is_new_stream(written: Mapping[str, str]) -> bool:
 def of_session(spark: SparkSession) -> type[KafkaDataSource]:
     """The class to register with a session: it knows whether the session's server hides secrets. For the driver."""
     hidden = options.hides_secrets(spark.conf.get(options.REDACTION, None))
-    # Not a name in a module: Spark then ships the class by value, with the attribute.
+    # A class that is not a name in a module: Spark then ships it by value, with the attribute.
     return type("KafkaDataSource", (KafkaDataSource,), {"secrets_are_hidden": True}) if hidden else KafkaDataSource

@@ -39,7 +39,7 @@ class ProtocolError(KafkaSourceError):
 
 
 class AnswerTooLarge(ProtocolError):
-    """A broker's answer would take more memory than we give to one. Whoever asks the same again gets the same."""
+    """A broker's answer would take more memory than we give to one. The same request gets the same answer again."""
 
 
 class CorruptRecordBatch(ProtocolError):
@@ -95,7 +95,7 @@ class BrokerCertificateRefused(TlsError):
 
 
 class ClientCertificateRefused(TlsError):
-    """The broker asks for a client certificate and got none, or refuses the one that it got."""
+    """The broker asks for a client certificate and got none, or refuses the client's certificate."""
 
 
 class ClientClosed(KafkaSourceError):
@@ -105,8 +105,8 @@ class ClientClosed(KafkaSourceError):
 class DeadlineExceeded(KafkaSourceError):
     """Retries did not succeed in time.
 
-    The text has the last error's text, and what a broker did before, where the last attempt had no answer; `__cause__`
-    is the last error, unless pickled.
+    The text has the last error's text. If the last attempt had no answer, it adds a broker's earlier answer.
+    `__cause__` is the last error, unless pickled.
     """
 
 
@@ -160,7 +160,7 @@ class BootstrapHopeless(BootstrapFailed):
 
 
 class ClusterMismatch(KafkaSourceError):
-    """A broker belongs to another cluster than the one seen first. Offsets of two clusters must never be mixed."""
+    """A broker belongs to another cluster than the first broker. Offsets of two clusters must never be mixed."""
 
 
 class AuthenticationFailed(KafkaSourceError):
@@ -246,7 +246,7 @@ class SchemaNotFound(RegistryError):
 
 
 class ReferencesBroken(RegistryError):
-    """What a registered schema refers to is not there, is too much, or is the schema itself."""
+    """A registered schema refers to schemas that are missing, are too many, or are the schema itself."""
 
 
 class SchemaIncompatible(RegistryError):
@@ -265,7 +265,7 @@ class ErrorCode:
     name: str  # Kafka's name, as its logs and tools print it
     retriable: bool  # Java: RetriableException
     refresh_metadata: bool  # Java: InvalidMetadataException
-    doc: str  # what it means, and what the user can do
+    doc: str  # the meaning, and the user's next step
 
 
 _BROKER_NOT_AVAILABLE = 8  # Java's clients give up on it; librdkafka asks for metadata and tries again, as we do
@@ -317,8 +317,8 @@ class BrokerError(KafkaSourceError):
 class AuthorizationFailed(BrokerError):
     """An ACL is missing. A retry cannot help. After the ACL is granted, a restart can.
 
-    The text names the right to grant, which depends on the API where it is not the usual one of its code, and who the
-    client is. `api`: Kafka's name of the API that was refused; `client`: a predicate, as "is logged in as 'alice'".
+    The text names the right to grant, which depends on the API where it is not the usual one of its code, and the
+    client's user. `api`: Kafka's name of the API that was refused; `client`: a predicate, as "is logged in as 'alice'".
     Both are empty where they are not known.
     """
 
@@ -328,7 +328,7 @@ class AuthorizationFailed(BrokerError):
         self.refused(api, client)
 
     def refused(self, api: str, client: str) -> None:
-        """Take in what whoever asked the broker knows, and the code's place does not; what is known already stays."""
+        """Add the API and the client, which the caller of the broker knows. Known values stay."""
         self.api, self.client = self.api or api, self.client or client
         self.doc = _GRANTS.get((self.api, self.code), self.doc)
         self.args = (self.code, self.context, self.api, self.client)

@@ -121,7 +121,7 @@ class Reader:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the batches.
+        """The schema of the batches.
 
         With `valueFormat` or `keyFormat` the first call resolves the readers' schemas: it may ask the registry.
         """
@@ -129,7 +129,7 @@ class Reader:
         return row_schema(self._settings.columns) if formats is None else formats.row_schema
 
     def _row_formats(self) -> RowFormats | None:
-        """What `valueFormat` and `keyFormat` say. The first call resolves the readers' schemas."""
+        """The formats of `valueFormat` and `keyFormat`. The first call resolves the readers' schemas."""
         if self._parsed["valueFormat"] == self._parsed["keyFormat"] == "binary":
             return None
         if self._formats is None:

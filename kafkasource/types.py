@@ -38,7 +38,7 @@ class TopicPartition(NamedTuple):
 
 
 class IsolationLevel(Enum):
-    """Which records of transactions a reader sees (KIP-98). `value` is the number that requests carry."""
+    """Tells which records of transactions a reader sees (KIP-98). `value` is the number that requests carry."""
 
     READ_UNCOMMITTED = 0  # all records, up to the high watermark
     READ_COMMITTED = 1  # no aborted ones, and nothing behind the last stable offset
@@ -104,7 +104,8 @@ class Discarded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """The offsets of one topic-partition that one task reads. Compaction and transaction markers leave holes in it."""
+    """The offsets of a topic-partition that a single task reads. Compaction and transaction markers leave holes in
+    it."""
 
     topic_partition: TopicPartition
     start_offset: int  # inclusive

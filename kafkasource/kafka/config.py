@@ -1,4 +1,4 @@
-"""What the client layer needs to know to reach a cluster: plain values, pickled into tasks and used as a cache key."""
+"""The settings with which a client reaches a cluster: plain values, pickled into tasks and used as a cache key."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ClientConfig:
 
     @classmethod
     def of(cls, bootstrap_servers: str, **settings: Any) -> ClientConfig:
-        """For code that has no Spark options: `ClientConfig.of("host:port,host:port", client_id="me")`."""
+        """Make a configuration without Spark's options: `ClientConfig.of("host:port,host:port", client_id="me")`."""
         try:
             servers = server_pairs(bootstrap_servers)
         except ValueError:

@@ -45,7 +45,7 @@ Members = Mapping[str, Member]
 
 
 class Assign(Protocol):
-    """Where the leader's assignor places all partitions."""
+    """The leader's assignment of all partitions."""
 
     def __call__(self, counts: PartitionCounts, members: Members, racks: ReplicaRacks = NO_RACKS) -> Placement: ...
 

@@ -27,7 +27,7 @@ NO_GENERATION = -1
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member sends to the leader when it joins."""
+    """A member's message to the leader when it joins."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None  # the assignor's own
@@ -36,7 +36,7 @@ class Subscription:
     rack_id: str | None = None
 
     def encode(self, version: int = NEWEST_VERSION) -> bytes:
-        """What the version does not carry is left out, as in Java."""
+        """Encode the message. Fields that the version does not carry are left out, as in Java."""
         writer = Writer()
         writer.int16(version)
         writer.array_length(len(self.topics), compact=False)
@@ -67,7 +67,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What the leader decided for one member."""
+    """The leader's decision for one member."""
 
     partitions: tuple[TopicPartition, ...] = ()
     user_data: bytes | None = None

@@ -109,7 +109,7 @@ class MemberLoop:
                     if isinstance(error, BootstrapFailed) and now_ms < self._reach_by_ms:
                         error = DeadlineExceeded(str(error))
                     self._membership.failed(action, error, now_ms)
-                    self._changed.notify_all()  # the next turn may be a minute away: a FAILED member has no timers
+                    self._changed.notify_all()  # a FAILED member runs no timers: its next turn may be a minute away
 
     def _drop_request(self) -> None:
         """The coordinator does nothing for this connection while it holds a JoinGroup or SyncGroup of ours."""

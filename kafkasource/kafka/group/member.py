@@ -200,7 +200,7 @@ class GroupMember:
                 self._changed.wait_for(self._settles, deadline_s - self._clock() if late else LOOK_AGAIN_S)
 
     def _is_outdated(self, identity: Identity) -> bool:
-        """Has the member itself gone on, or does it go on now, to another generation than that of the commit?
+        """Whether the member has moved, or moves now, to another generation than the commit's.
 
         Then its partitions may still be its own. Java's ConsumerCoordinator.OffsetCommitResponseHandler, too, takes
         ILLEGAL_GENERATION for a rebalance in progress where the generation is no longer the one that was sent.

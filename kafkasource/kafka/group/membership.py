@@ -114,10 +114,11 @@ class Membership:
         self._polling = False
         self._poll_by_ms = now_ms + terms.rebalance_timeout_ms if terms.must_poll else NEVER
 
-    # What it wants.
+    # Wishes of the member.
 
     def take_actions(self) -> list[Action]:
-        """The actions to carry out, in order. A request replaces the one before, whose answer counts no more."""
+        """The actions to carry out, in order. A request replaces the request before it, whose answer is then
+        ignored."""
         actions, self._actions = self._actions, []
         return actions
 
@@ -156,7 +157,7 @@ class Membership:
             (heartbeat, Event.HEARTBEAT_DUE),
         ]
 
-    # What the coordinator says.
+    # Answers of the coordinator.
 
     def joined(self, answer: Fields, now_ms: float) -> None:
         """Raises ProtocolError where a member's metadata is none."""
@@ -172,7 +173,7 @@ class Membership:
         self._fire(Event.JOINED_AS_LEADER if leads else Event.JOINED_AS_FOLLOWER, now_ms)
 
     def assignments(self, counts: PartitionCounts, racks: ReplicaRacks = NO_RACKS) -> dict[str, Assignment]:
-        """As leader: the assignment by member id.
+        """Make the assignment by member id, as the leader.
 
         Raises ProtocolError for an assignor that this member did not offer.
         """
@@ -246,7 +247,7 @@ class Membership:
             self.owned &= self.held  # a later poll must not report the rest: from now on it may be another member's
         self._fire(Event.REJOIN, now_ms)
 
-    # What the user does.
+    # Calls of the user.
 
     def poll(self, now_ms: float) -> Changes:
         """Report to the user what changed. Raises the error of a member that has FAILED."""
@@ -277,7 +278,7 @@ class Membership:
         return bool(self.error or self._lost or revoked or self.owned - self.held)
 
     def rejoin(self, now_ms: float) -> None:
-        """What the group subscribes to has changed: let it rebalance."""
+        """Let the group rebalance, because its subscription has changed."""
         if self.state is State.STABLE:
             self._rebalance(now_ms)
 
@@ -358,7 +359,7 @@ class Membership:
         self._revoke(())
 
     def _take_from_user(self, partitions: frozenset[TopicPartition]) -> None:
-        """Without a poll that reported them as revoked: the next one reports them as lost."""
+        """Lose the partitions without having reported them as revoked: the next poll reports them as lost."""
         self._lost |= partitions & self.held
         self.held -= partitions
 

@@ -16,7 +16,7 @@ NO_RACKS: ReplicaRacks = {}
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """Which members are near which partitions; a member without a rack is near everything."""
+    """The members that are near each partition. A member without a rack is near everything."""
 
     rack_of: Mapping[str, str]  # by member id
     racks: ReplicaRacks

@@ -66,7 +66,7 @@ class Action(Enum):
     # Instructions for the loop.
     FIND_COORDINATOR = "forget the coordinator, the next request looks it up"
     ABANDON = "close the connection: the coordinator holds a request of ours that is of no more interest"
-    # For the member's own memory.
+    # Actions that only change the member's state.
     BACK_OFF = "wait longer after each failure"
     FORGET_MEMBER_ID = "be a new member next time"
     FORGET_GENERATION = "what was assigned in it is void"
@@ -125,7 +125,7 @@ TRANSITIONS: dict[tuple[State, Event], tuple[State, tuple[Action, ...]]] = {
     (_S.STABLE, _E.SESSION_EXPIRED): (_S.UNJOINED, (_A.FIND_COORDINATOR, *_START_ANEW)),
     (_S.STABLE, _E.POLL_EXPIRED): (_S.ABSENT, _AWAY),
     (_S.STABLE, _E.CLOSE): (_S.CLOSED, _AWAY),
-    # The same, but on its way to the next generation: that the group rebalances is no news.
+    # The same, but on its way to the next generation: it knows that the group rebalances.
     (_S.REVOKING, _E.GIVEN_UP): (_S.JOINING, (_A.GIVE_UP, _A.JOIN)),
     (_S.REVOKING, _E.HEARTBEAT_DUE): (_S.REVOKING, (_A.HEARTBEAT,)),
     (_S.REVOKING, _E.HEARTBEAT_DONE): (_S.REVOKING, ()),

@@ -71,7 +71,7 @@ class ProducerBatch:
     number: int = -1  # records first sent to the partition before it; -1: not sent yet
     attempts: int = 0  # times it was sent
     last_attempt_ms: float = 0.0
-    encoded: memoryview | None = None  # once closed: what is sent, always the same (but for `renumber`, `renew`)
+    encoded: memoryview | None = None  # once closed: the bytes that are sent; only `renumber` and `renew` change them
     record_count: int = 0  # records in `encoded`
     producer_id: int = -1  # -1: not idempotent; else the broker knows the batch from others by its sequence
     last_error: BaseException | None = None  # the error of the last attempt
@@ -108,7 +108,7 @@ class ProducerBatch:
         self.records_gone = 0
 
     def renew(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Take the sequence of another producer id. The broker has refused the one copy that was sent."""
+        """Take the sequence of another producer id. The broker has refused the only copy that was sent."""
         assert self.encoded is not None
         stamp(self.encoded, producer_id, producer_epoch, base_sequence)
         self.producer_id = producer_id
@@ -237,7 +237,7 @@ class PartitionBatches:
             self.waiting.insert(place, piece)
 
     def sequenced_behind(self, batch: ProducerBatch) -> list[ProducerBatch]:
-        """The batches behind this one that have sequences of the same producer id."""
+        """The batches behind this batch that have sequences of the same producer id."""
         return [
             other
             for other in self._batches()
@@ -249,7 +249,7 @@ class PartitionBatches:
         return not any(other.number >= 0 for other in self._batches() if other is not batch)
 
     def is_next(self, batch: ProducerBatch) -> bool:
-        """Does every batch that was sent before this one have its final answer?"""
+        """Whether every batch that was sent before this batch has its final answer."""
         return not any(0 <= other.number < batch.number for other in self._batches())
 
 

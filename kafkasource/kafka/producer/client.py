@@ -89,7 +89,7 @@ class Wakeup:
             self._client.wakeup()
 
     def turn_begins(self) -> None:
-        """By the sender thread, before it looks for news: a thread with news from here on wakes the poll."""
+        """Note, in the sender thread, that it looks for news: a thread with later news wakes the poll."""
         self._under_way = False
 
 

@@ -1,4 +1,4 @@
-"""Counts what one task handed over for writing, and what became of it. The task waits on it before it reports success.
+"""Counts the records that a task handed over for writing, and their outcome. The task waits on it before its success.
 
 The task's thread owns a delivery, and the sender thread settles it. A delivery fails once, with its first error. The
 sender drops batches of a failed delivery, and they leave no trace in the next one.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outlet:
-    """Where a task's records go that cannot be written to their own topic: `badRecords=topic:NAME`."""
+    """The topic for a task's records that cannot be written to their own topic: `badRecords=topic:NAME`."""
 
     topic: str
     partitioner: Partitioner
@@ -80,7 +80,7 @@ class Delivery:
         return (self._open_batches > 0 or bool(self._set_aside)) and self._error is None
 
     def opened(self, batches: int) -> None:
-        """Count so many more batches whose outcome is open."""
+        """Count this many more batches whose outcome is open."""
         with self._settled:
             self._open_batches += batches
 
@@ -101,7 +101,7 @@ class Delivery:
             self._settled.notify_all()
 
     def stored(self, tp: TopicPartition, records: int, first_offset: int | None) -> None:
-        """For subclasses: a batch that counts as written lies from `first_offset` on. None: that is not certain.
+        """Note, in a subclass, that a written batch begins at `first_offset`. None: that is not certain.
 
         Called by the sender thread, under the delivery's lock.
         """
@@ -119,13 +119,13 @@ class Delivery:
         self.fail(error)
 
     def drop(self) -> None:
-        """One batch will never be sent (again), and this is no failure: the task continues without it."""
+        """Settle a batch that will not be sent (again) without failing the delivery: the task continues without it."""
         with self._settled:
             self._open_batches -= 1
             self._settled.notify_all()
 
     def set_aside(self, dead_letters: Rows, *, batches: int = 0) -> None:
-        """These records cannot be written to their topic. So many batches are settled by this."""
+        """Set aside these records, which cannot be written to their topic, and settle this many batches."""
         with self._settled:
             self._open_batches -= batches
             self._set_aside.append(dead_letters)

@@ -16,7 +16,7 @@ _LEAST_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """What is known of one topic. Immutable: the sender's thread replaces it while a task's thread reads it."""
+    """The known sizes of a topic. Immutable: the sender's thread replaces it while a task's thread reads it."""
 
     sent_bytes: float  # a batch of this size, as it is sent, is taken
     ratio: float  # size as sent / size before compression

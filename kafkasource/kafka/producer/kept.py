@@ -24,7 +24,7 @@ Value = TypeVar("Value", bound=Keepable)
 
 
 class Kept(Generic[Key, Value]):
-    """What one process keeps, by its configuration. Any thread may call any method."""
+    """The producers that a process keeps, by their configuration. Any thread may call any method."""
 
     def __init__(self, make: Callable[[Key], Value], close: Callable[[Value], None]) -> None:
         """`make` is called under the lock; `close` is not: it may wait for a sender thread, which may call `retire`."""

@@ -87,7 +87,7 @@ class BufferPool(memory.Trimmable):
         Waits up to `max_block_ms` for memory, behind callers that came earlier. It calls `on_wait` once before it
         waits, which wakes the sender, whose replies free memory. `beyond`: `size` may be more than the pool has; then
         the caller waits until nobody holds any of it. Raises AllocationTooLarge at once, BufferPoolExhausted after
-        waiting in vain (whatever was gathered goes back), ClientClosed when the pool is closed meanwhile.
+        waiting (the gathered memory goes back), ClientClosed when the pool is closed meanwhile.
         """
         if size > self.total_bytes and not beyond:
             raise AllocationTooLarge(
@@ -143,7 +143,7 @@ class BufferPool(memory.Trimmable):
             self._wake_first()
 
     def resize(self, total_bytes: int) -> None:
-        """Move the limit. Waiting callers look again; a caller that wants more than the new limit waits in vain."""
+        """Move the limit. Waiting callers look again; a caller that wants more than the new limit never gets it."""
         with self._lock:
             self._non_pooled_bytes += total_bytes - self.total_bytes
             self.total_bytes = total_bytes
@@ -234,6 +234,6 @@ class BufferPool(memory.Trimmable):
         return buffer
 
     def _wake_first(self) -> None:
-        """Let the oldest waiter look again: the one before may have left enough memory for it."""
+        """Let the oldest waiter look again: the waiter before may have left enough memory for it."""
         if self._waiters and (self._free or self._non_pooled_bytes > 0 or self._closed or not self._in_use_bytes()):
             self._waiters[0].notify()

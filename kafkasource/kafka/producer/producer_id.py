@@ -200,7 +200,7 @@ class ProducerIdentity:
     def settle(self) -> BaseException | None:
         """Use the broker's answer, if it has come. Returns the error if asking again will not help.
 
-        Retries have no end of their own: the batches that wait for the id expire by `delivery.timeout.ms`.
+        Retries end when the batches that wait for the id expire by `delivery.timeout.ms`.
         """
         if self._asked is None or not self._asked.done:
             return None

@@ -55,8 +55,8 @@ class PartitionQueues:
         self.new_builder = new_builder
         self._lock = threading.Lock()
         self._partitions: dict[tuple[str, int], PartitionBatches] = {}  # with batches, in any state
-        # Those with waiting batches, in the order of their turns: a partition that was drained goes to the end, so
-        # that none starves.
+        # Partitions with waiting batches, in the order of their turns: a partition that was drained goes to the end,
+        # so that none starves.
         self._waiting: dict[PartitionBatches, None] = {}
         self._oldest_ms: float = NEVER  # no waiting batch was created earlier
         self._fitting: dict[str, Fitting] = {}  # of topics whose brokers have refused a batch as too large
@@ -73,7 +73,7 @@ class PartitionQueues:
         return self._closed
 
     def holders(self) -> str:
-        """Which partitions' batches hold the memory, for the text of an error. For any thread."""
+        """List the partitions whose batches hold the memory, for the text of an error. For any thread."""
         with self._lock:
             held = sorted(((p.held_bytes, str(p)) for p in self._partitions.values()), reverse=True)
         names = "; ".join(name for _, name in held[:_NAMED_HOLDERS])
@@ -239,8 +239,8 @@ class PartitionQueues:
                 other.behind_gap = True
 
     def take_out(self, batch: ProducerBatch, numbers: Collection[int]) -> tuple[RecordColumns, bool]:
-        """Take these records out of a batch in flight, all of which the broker has refused. What is left of it goes
-        again in its place, and batches behind it move up by as many sequences.
+        """Take these records out of a batch in flight, which the broker has refused whole. The rest goes again in its
+        place, and batches behind it move up by as many sequences.
 
         Returns the batch's records as they were, and whether any are left in it. If none are, nothing is sent in its
         place, and the caller settles the batch. If it raises CorruptRecordBatch, nothing has changed.
@@ -271,7 +271,7 @@ class PartitionQueues:
             self._forget_if_empty(partition)
 
     def is_next(self, batch: ProducerBatch) -> bool:
-        """Does every batch that was sent to its partition before this one have its final answer?"""
+        """Whether every batch that was sent to its partition before this batch has its final answer."""
         with self._lock:
             return self._partitions[batch.topic_partition].is_next(batch)
 

@@ -86,7 +86,7 @@ class Sender:
         self._leaving: set[Delivery] = set()  # failed: no more of their batches are sent, some may be on the wire
         self._lock = threading.Lock()  # of what follows
         self._deliveries: set[Delivery] = set()
-        self._without_transaction = 0  # how many of them have no transaction
+        self._without_transaction = 0  # how many of them are without a transaction
         self._ended_in_failure: set[Delivery] = set()  # their batches may still wait
         self._failure: BaseException | None = None
 

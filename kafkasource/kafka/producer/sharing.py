@@ -1,4 +1,4 @@
-"""What producers of several clusters do once for all: batches of the same records have the same compressed records.
+"""Lets producers of several clusters compress once: batches of the same records have the same compressed records.
 
 Which records a batch has is known by its origin, without a look at them: the rows that were handed over, and which of
 them it took. Rows are shared (`SharedRows`) by producers that got the same columns in the same order. The producer that
@@ -36,7 +36,7 @@ class SharedRows:
             insort(self.begins, position)
 
     def end(self, first: int, last: int, *, new: bool) -> int:
-        """Where a batch that takes the rows at [first, last) must end. `new`: it begins with them."""
+        """Decide where a batch that takes the rows at [first, last) must end. `new`: it begins with them."""
         if self.leads:
             return last
         place = bisect_right(self.begins, first) if new else bisect_left(self.begins, first)
@@ -45,8 +45,8 @@ class SharedRows:
 
 @dataclass(slots=True)
 class Origin:
-    """The rows of one batch: of which shared rows, and which of them. The task's thread fills it, then the sender
-    thread reads it."""
+    """The rows of a batch: the shared rows, and the part of them. The task's thread fills it, then the sender thread
+    reads it."""
 
     clusters: int
     _taken: list[tuple[int, int, int]] = field(default_factory=list)
@@ -85,9 +85,9 @@ _Key = tuple[_Rows, int, int, "int | None"]
 class Compressor:
     """Compresses each batch's records once for the clusters of one task. For sender threads.
 
-    It keeps the result until every cluster has taken it, but no more than `limit_bytes` together. Beyond that some go,
-    and a cluster that is far behind compresses these by itself. Which ones go is random: if the oldest went, such a
-    cluster would find none of its batches.
+    It keeps the result until every cluster has taken it, but no more than `limit_bytes` together. Beyond that it
+    drops some, and a cluster that is far behind compresses these again. The choice is random: if the oldest went,
+    such a cluster would find none of its batches.
     """
 
     def __init__(self, limit_bytes: Callable[[], int], new_memory: Callable[[int], memoryview]) -> None:
@@ -103,14 +103,14 @@ class Compressor:
         return origin.key in self._under_way
 
     def compress(self, origin: Origin, codec: int, data: memoryview, level: int | None) -> bytes | memoryview:
-        """What `compression.compress` makes of `data`, the records of a batch of this origin."""
+        """Compress `data`, the records of a batch of this origin, or take the kept result."""
         rows = origin.key
         if rows is None:
             return compress(codec, data, level)
         key: _Key = (rows, len(data), codec, level)
         with self._changed:
             while (found := self._found.get(key)) is not None and found.records is None:
-                self._changed.wait()  # another thread compresses them: this one could do nothing better
+                self._changed.wait()  # another thread compresses them
             if found is not None:
                 return self._take(key, found)
             making = self._found[key] = _Compressed(origin.clusters - 1)

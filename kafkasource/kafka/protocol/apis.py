@@ -76,7 +76,7 @@ class Api:
 
     @property
     def stable_versions(self) -> tuple[int, int]:
-        """What may be negotiated: brokers offer an unstable version only with `unstable.api.versions.enable`."""
+        """The versions that may be negotiated. Brokers offer unstable ones only with `unstable.api.versions.enable`."""
         first, last = self.request.versions
         return first, last if self.last_stable_version is None else self.last_stable_version
 

@@ -55,7 +55,7 @@ _LIST_BYTES, _PLACE_BYTES = 64, 24  # an empty list; an element's place in one, 
 def _memory_bytes(kind: Type, version: int) -> int:
     """The most that a value takes, beside its text and the elements of its arrays.
 
-    A decoded struct has all its fields, also those that did not come; of these only what is made anew takes memory.
+    A decoded struct has all its fields, also those that did not come; of these only new objects take memory.
     """
     if isinstance(kind, Primitive):
         return kind.memory_bytes
@@ -217,7 +217,7 @@ def struct_reader(fields: Sequence[Field], version: int, flexible: bool, *, tags
 
 
 def _template(fields: Sequence[Field], version: int) -> tuple[Body, list[tuple[str, Callable[[], Value]]]]:
-    """A body of defaults to copy, and what makes those that must not be shared between copies and may not be read."""
+    """A body of defaults to copy, and functions for defaults that copies must not share."""
     template = {f.name: f.default_value() for f in fields}
     unread = [f for f in fields if f.tag is not None or not f.carried_by(version)]
     return template, [(f.name, _maker(f)) for f in unread if isinstance(template[f.name], list | dict)]

@@ -141,7 +141,7 @@ class HeapBlock:
 
 
 class FrameMemory(Protocol):
-    """Where the memory of large frames comes from."""
+    """The source of memory for large frames."""
 
     def take(self, at_least: int, at_most: int) -> memoryview: ...
 
@@ -165,7 +165,7 @@ class FrameBuffers:
         return sum(block.size for block in list(self._kept))
 
     def resize(self, keep: int, most_bytes: int) -> None:
-        """Keep so many blocks from now on, none above this size. A viewed block goes with its last view."""
+        """Keep this many blocks from now on, none above this size. A viewed block goes with its last view."""
         self._most, self._most_bytes = keep, most_bytes
         for block in list(self._kept):
             if block.size > most_bytes:
@@ -216,7 +216,7 @@ class FrameReader:
         self._max_frame_bytes = max_frame_bytes
         self._buffers = FrameBuffers() if buffers is None else buffers
         self._ahead = memoryview(bytearray(READ_AHEAD_BYTES))
-        self._ahead_bytes = 0  # of which in use: the start of a frame, shorter than its length field
+        self._ahead_bytes = 0  # bytes of it in use: the start of a frame, shorter than its length field
         self._frame: memoryview | None = None  # the frame under way
         self._frame_bytes = 0  # its claim
         self._received = 0  # how much of it came
@@ -229,7 +229,7 @@ class FrameReader:
         return self._received if self._frame is not None else self._ahead_bytes
 
     def writable(self) -> memoryview:
-        """Where the next bytes go, never empty. Valid until the next call of any method."""
+        """The place for the next bytes, never empty. Valid until the next call of any method."""
         if self._frame is None:
             return self._ahead[self._ahead_bytes :]
         if self._received == len(self._frame):

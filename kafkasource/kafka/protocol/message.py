@@ -36,7 +36,7 @@ class Message:
     versions: tuple[int, int]  # inclusive
     flexible_since: int
     fields: Sequence[Field]
-    memory_factor: int = 0  # it may take so many times its bytes, where that is more than `MAX_MEMORY_BYTES`
+    memory_factor: int = 0  # the message may take this many times its bytes, if that is more than `MAX_MEMORY_BYTES`
     _codecs: dict[int, _Codec] = field(default_factory=dict, init=False, repr=False)
     _heads: dict[tuple[int, str], Read] = field(default_factory=dict, init=False, repr=False)
 

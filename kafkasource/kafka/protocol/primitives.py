@@ -55,7 +55,7 @@ class Reader:
 
     def __init__(self, data: Buffer) -> None:
         self._view = memoryview(data).cast("B")
-        self.memory_bytes = 0  # charged so far
+        self.memory_bytes = 0  # memory that was charged until now
         self.memory_limit = MAX_MEMORY_BYTES
         self.pos = 0
         self.end = len(self._view)
@@ -389,7 +389,7 @@ class Writer:
 
 
 def brief(value: object) -> str:
-    """For errors, which tell of a value and must not print a payload."""
+    """Describe a value for an error, without printing a payload."""
     return reprlib.repr(value)
 
 

@@ -47,7 +47,7 @@ Compress = Callable[[int, memoryview, "int | None"], "bytes | memoryview"]
 class RecordColumns:
     """Columns of equal length to encode rows from; slices are welcome. None: all keys or values null, no headers.
 
-    A null timestamp becomes `default_timestamp_ms`; a null list of headers, like an empty one, is no header. A header's
+    A null timestamp becomes `default_timestamp_ms`; a null list of headers is like an empty one. A header's
     key must not be null. Strings may stand where binary does (Arrow holds them alike).
     """
 
@@ -84,7 +84,7 @@ class RecordColumns:
                 raise TypeError(f"headers must be list<struct<key, value>>, not {self.headers.type}")
             valid, items = self.headers.buffers()[:2]
             lists = (validity(valid, self.headers), view_of(items, "i"), self.headers.offset)
-            # .values is the whole child, of which the list offsets speak, and .field heeds the struct's own offset
+            # the list offsets refer to .values, the whole child; .field obeys the struct's own offset
             structs: pa.StructArray = self.headers.values
             if structs.null_count:
                 raise ValueError("a header is null")
@@ -113,7 +113,7 @@ class RecordColumns:
 
     @cached_property
     def average_bytes(self) -> float:
-        """Of a record's key and value."""
+        """The buffers of a record's key and value."""
         size = 0
         for column in (self.keys, self.values):
             if column is not None:
@@ -166,7 +166,7 @@ class BatchBuilder:
 
     @property
     def estimated_size(self) -> int:
-        """Bytes of the batch so far, header included, before compression: exact for codec `none`."""
+        """The batch's present size in bytes, header included, before compression: exact for codec `none`."""
         return int(self.writer.pos)
 
     def append(

@@ -109,7 +109,7 @@ class Arena:
     def __init__(self) -> None:
         self._memory = memoryview(pa.allocate_buffer(_STEP_BYTES, _POOL)).cast("B")
         self.used = 0
-        self.piece_bytes = PIECE_BYTES  # a call that has decompressed something takes no more than this together
+        self.piece_bytes = PIECE_BYTES  # a call that has decompressed something decompresses no more than this in all
 
     @property
     def capacity(self) -> int:
@@ -341,7 +341,7 @@ def _with_bounded_windows(data: pa.Buffer, limit: int) -> pa.Buffer:
 
 
 def _zstd_windows(raw: bytes, limit: int) -> Iterator[int]:
-    """Where the headers of the frames (RFC 8878) have a window descriptor. Ends where the bytes make no sense."""
+    """Find the window descriptors in the headers of the frames (RFC 8878). Ends at bytes that are not a frame."""
     pos = 0
     while pos + 5 <= len(raw):
         magic = raw[pos : pos + 4]
@@ -365,7 +365,7 @@ def _zstd_windows(raw: bytes, limit: int) -> Iterator[int]:
 
 
 def _zstd_end(raw: bytes, pos: int) -> int:
-    """The position behind the blocks of a frame; the end of the bytes if they are no blocks, so that the decoder raises
+    """Find the position behind the blocks of a frame. If the bytes are not blocks, return their end: the decoder raises
     the error."""
     last = False
     while not last and pos + 3 <= len(raw):

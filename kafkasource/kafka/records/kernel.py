@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Protocol, TypeAlias
 
-    # What views.py makes of an Arrow array: (validity, offsets, data, shift), and (validity, values or offsets, shift).
+    # The tuples that views.py makes of Arrow arrays: (validity, offsets, data, shift), (validity, values or offsets,
+    # shift).
     BinaryViews: TypeAlias = tuple[memoryview, memoryview, memoryview, int]
     FixedViews: TypeAlias = tuple[memoryview, memoryview, int]
 
@@ -181,7 +182,7 @@ def copy(out: memoryview, out_pos: int, data: memoryview, pos: int, size: int) -
     """Copy bytes; the caller has checked that they are there and have room."""
     if size > 0:
         if cython.compiled and size <= 16 and len(out) - out_pos >= 16 and len(data) - pos >= 16:
-            # Of a fixed size it is two instructions instead of a call; what is too much the next bytes overwrite.
+            # A fixed size takes two instructions instead of a call; the next bytes overwrite the surplus.
             memcpy(cython.address(out[out_pos]), cython.address(data[pos]), 16)  # type: ignore[name-defined]  # noqa: F821
         elif cython.compiled:
             memcpy(cython.address(out[out_pos]), cython.address(data[pos]), size)  # type: ignore[name-defined]  # noqa: F821
@@ -203,7 +204,7 @@ def is_valid(bitmap: memoryview, index: int) -> int:
     return 1 if len(bitmap) == 0 else (bitmap[index >> 3] >> (index & 7)) & 1
 
 
-# Where the fields of a record batch's header are; kafkasource.kafka.records.header has the whole of it.
+# The positions of the fields in a record batch's header; kafkasource.kafka.records.header has the layout.
 LENGTH_POS, MAGIC_POS, CRC_POS, ATTRIBUTES_POS, LAST_DELTA_POS = 8, 16, 17, 21, 23
 BASE_TIMESTAMP_POS, MAX_TIMESTAMP_POS, RECORDS_POS, HEADER_BYTES = 27, 35, 57, 61
 PREFIX_BYTES = 12  # base offset and batch length, which the length does not count
@@ -319,7 +320,7 @@ class Sections:
             self.count = count
 
     def special(self) -> list[int]:
-        """Those of compressed, transactional and control batches."""
+        """Count compressed, transactional and control batches."""
         return [i for i in range(self.count) if self._table[i, ATTRIBUTES] & SPECIAL_MASK]
 
     def batch(self, i: int) -> tuple[int, int, int, int, int]:
@@ -339,7 +340,7 @@ class Sections:
         self._table[i, RECORDS] = 0
 
     def replace(self, i: int, start: int, end: int) -> bool:
-        """Its records are in scratch[start:end). False where so many cannot be in so few bytes."""
+        """Note that its records are in scratch[start:end). False if they cannot fit in these bytes."""
         self._check(i)
         self._table[i, START] = start
         self._table[i, END] = end
@@ -873,7 +874,7 @@ def _check_column(count: int, valid: memoryview, items: memoryview, shift: int, 
 
 
 class _OpenBatch:
-    """What kernel.pxd declares as a C struct, for the interpreted kernel; there `out` is a pointer."""
+    """The interpreted kernel's form of a C struct in kernel.pxd; there `out` is a pointer."""
 
     out: memoryview
     pos: int
@@ -933,7 +934,7 @@ def write_spans(source: Source, rows: memoryview | None, spans: Sequence[tuple[O
     else:
         index = rows
         available = len(index)
-    # By span: the address of its open batch (compiled), first, last; then the position reached in place of first.
+    # For each span: the address of its open batch (compiled), first, last; then the reached position in place of first.
     table = memoryview(bytearray(24 * size + 8)).cast("q")
     for i in range(size):
         builder, first, last = spans[i]

@@ -111,7 +111,7 @@ class _Rows:
         self._values.append(data, message.value_pos, message.value_length)
 
     def arrays(self, columns: tuple[str, ...]) -> dict[str, pa.Array]:
-        """Those of key, value, offset and timestamp that are among `columns`."""
+        """Make the columns among key, value, offset and timestamp that `columns` names."""
         found: dict[str, pa.Array] = {}
         for name, binary in (("key", self._keys), ("value", self._values)):
             if name in columns:

@@ -18,7 +18,7 @@ def _int32s(count: int) -> memoryview:
 
 
 def partition_by_key(keys: pa.BinaryArray, partitions: int) -> memoryview:
-    """For each key `toPositive(murmur2(key)) % partitions` as int32, -1 for null; KIP-480 left that alone."""
+    """Compute `toPositive(murmur2(key)) % partitions` for each key as int32, -1 for null, as before KIP-480."""
     if partitions < 1:
         raise ValueError(f"{partitions} partitions")
     out = _int32s(len(keys))

@@ -1,4 +1,4 @@
-"""Which batches an aborted transaction hides from read_committed, as Java's CompletedFetch keeps track of them."""
+"""Finds the batches that an aborted transaction hides from read_committed, as Java's CompletedFetch does."""
 
 from __future__ import annotations
 

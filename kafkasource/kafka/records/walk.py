@@ -155,7 +155,7 @@ class BatchWalk:
             self._cut(h.HEADER_BYTES)
             return
         base_offset, length = h.PREFIX.unpack_from(data, pos)
-        # Where the magic was cut too it may be a message.
+        # If the magic was cut, too, it may be a message.
         if length < (h.MIN_BATCH_LENGTH if rest > h.MAGIC_POS else message_set.LEAST_SIZES[0]):
             self._corrupt(base_offset, f"a batch length of {length} bytes")
         if length > rest - h.PREFIX_BYTES:

@@ -41,7 +41,7 @@ CONSUMER_GROUP_DESCRIBE_RESPONSE = Message(
                 Field("client_host", STRING),
                 Field("subscribed_topic_names", Array(STRING)),
                 Field("subscribed_topic_regex", STRING, nullable_since=0, default=None),
-                Field("assignment", _ASSIGNMENT),  # what it has now
+                Field("assignment", _ASSIGNMENT),  # its present partitions
                 Field("target_assignment", _ASSIGNMENT),  # what it is to have when the others have given it up
                 Field("member_type", INT8, since=1, default=-1, ignorable=True)])),  # KIP-1099: 0 classic, 1 consumer
             Field("authorized_operations", INT32, default=-(2**31))]))])  # bits; the default: not asked

@@ -1,4 +1,4 @@
-"""DescribeAcls (key 29): who may do what. A null name, principal or host in a filter matches every one.
+"""DescribeAcls (key 29): the permissions of users. A null name, principal or host in a filter matches every one.
 
 The numbers of resource types, pattern types, operations and permissions are Kafka's (`AclOperation` and its like).
 """

@@ -12,7 +12,7 @@ from kafkasource.kafka.protocol.schema import BOOL, BYTES, INT16, INT32, STRING,
 # fmt: off
 JOIN_GROUP_REQUEST = Message("JoinGroupRequest", api_key=11, versions=(0, 9), flexible_since=6, fields=[
     Field("group_id", STRING),
-    Field("session_timeout_ms", INT32),  # without a heartbeat for so long, the member is given up
+    Field("session_timeout_ms", INT32),  # after this long without a heartbeat the coordinator removes the member
     Field("rebalance_timeout_ms", INT32, since=1, default=-1, ignorable=True),  # KIP-62; v0: the session's
     Field("member_id", STRING),  # empty at first; from v4 on answered with MEMBER_ID_REQUIRED and an id (KIP-394)
     Field("group_instance_id", STRING, since=5, nullable_since=5, default=None),  # KIP-345: static membership

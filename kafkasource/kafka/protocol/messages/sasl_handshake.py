@@ -12,4 +12,4 @@ SASL_HANDSHAKE_REQUEST = Message("SaslHandshakeRequest", api_key=17, versions=(0
 
 SASL_HANDSHAKE_RESPONSE = Message("SaslHandshakeResponse", api_key=17, versions=(0, 1), flexible_since=2, fields=[
     Field("error_code", INT16),
-    Field("mechanisms", Array(STRING))])  # that the listener has, also when it refuses the one asked for
+    Field("mechanisms", Array(STRING))])  # all of the listener, even when it refuses the mechanism in the request

@@ -21,7 +21,7 @@ def view_of(buffer: pa.Buffer | None, item: Literal["i", "q"]) -> memoryview:
     if buffer is None:
         return memoryview(b"").cast(item)
     view = memoryview(buffer).cast("B")
-    # Arrow pads; a length that is no multiple of the item would not cast
+    # Arrow pads; a length that is not a multiple of the item would not cast
     return view[: len(view) // struct.calcsize(item) * struct.calcsize(item)].cast(item)
 
 
