@@ -10,6 +10,7 @@ from the Extension it is given, so it is set on what cythonize() returns.
 
 import hashlib
 import os
+import runpy
 import sys
 import sysconfig
 from pathlib import Path
@@ -19,9 +20,22 @@ from setuptools import setup
 # The module, and its sources, the first of which is compiled. kafkasource.kafka.records.kernels hashes the same ones.
 KERNELS = {
     "kafkasource.kafka.records.kernel": ("kernel.py", "kernel.pxd", "crc32c.h"),
-    "kafkasource.formats.decoding.kernel": ("kernel.py", "kernel.pxd"),
-    "kafkasource.formats.encoding.kernel": ("kernel.py", "kernel.pxd"),
-    "kafkasource.formats.json.kernel": ("kernel.py", "kernel.pxd"),
+    "kafkasource.formats.decoding.kernel": (
+        "kernel.py",
+        "kernel.pxd",
+        "opcodes.py",
+        "protobuf_opcodes.py",
+        "../buffers.pxd",
+    ),
+    "kafkasource.formats.encoding.kernel": ("kernel.py", "kernel.pxd", "opcodes.py", "../buffers.pxd"),
+    "kafkasource.formats.json.kernel": (
+        "kernel.py",
+        "kernel.pxd",
+        "opcodes.py",
+        "../buffers.pxd",
+        "../decoding/kernel.pxd",
+        "../decoding/opcodes.py",
+    ),
 }
 # Cython adds this code to each file that uses memoryviews. In its own library gcc compiles it once, not four times.
 SHARED = "kafkasource._cyutility"
@@ -50,6 +64,23 @@ def fingerprint(module):
     return int.from_bytes(hashlib.sha256(source).digest()[:7], "big")
 
 
+def write_enums(module):
+    """Write the constants of a kernel's opcodes as an enum of C, which its kernel.pxd includes; return the folder."""
+    folder = Path("build", "enums")
+    folder.mkdir(parents=True, exist_ok=True)
+    numbers = {}
+    for source in KERNELS[module]:
+        if source in ("opcodes.py", "protobuf_opcodes.py"):
+            names = runpy.run_path(str(folder_of(module) / source))
+            numbers |= {name: value for name, value in names.items() if name.isupper() and type(value) is int}
+    lines = [f"    {name} = {value}\n" for name, value in numbers.items()]
+    text = "cdef enum:\n" + "".join(lines)
+    path = folder / f"{folder_of(module).name}_opcodes.pxi"
+    if numbers and (not path.exists() or path.read_text() != text):
+        path.write_text(text)
+    return str(folder)
+
+
 def kernel_extensions():
     if MODE == "skip":
         return []
@@ -67,6 +98,7 @@ def kernel_extensions():
             py_limited_api=MODE == "abi3",
             extra_compile_args=flags(SHARED),
         )
+        enums = {write_enums(module) for module in KERNELS}
         extensions = cythonize(
             [
                 shared,
@@ -84,6 +116,7 @@ def kernel_extensions():
                 ),
             ],
             build_dir="build",
+            include_path=[*enums],
             shared_utility_qualified_name=SHARED,
             # Nothing pickles an object of a kernel, and the code for it is a fifth of the C of records.
             compiler_directives={"language_level": "3", "auto_pickle": False},

@@ -53,6 +53,7 @@ EVERY_WHEEL = (
     "pyspark_pykafka/__init__.py",
     "kafkasource/py.typed",
     *(f"{folder}/kernel.pxd" for folder in KERNELS),
+    "kafkasource/formats/buffers.pxd",
     "kafkasource/kafka/records/crc32c.h",
     "kafkasource/tools/monitor/page.html",
     "kafkasource/tools/ui/*.css",

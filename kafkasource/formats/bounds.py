@@ -1,4 +1,4 @@
-"""What the text of a schema may cost, whoever has written it: bytes, steps, and errors of our own kind. Pure.
+"""Limits what reading a schema's text costs: bytes, steps, and the kinds of errors. Pure.
 
 No text of n bytes may take more than a bound that grows with n. So a schema is refused where the names from its root to
 a type have more than MOST_PLACE characters together (each type below keeps that text), where its JSON has more than

@@ -1,4 +1,4 @@
-"""Where a record says which schema wrote it: `frames_of` finds that of each row of a column.
+"""Finds which schema wrote each record of a column (`frames_of`), by the frames of these systems:
 
     Confluent          0x00, id (int32), record
     Apicurio           0x00, id (int64, its first four bytes are zero), record: 8 bytes where Confluent has 4
@@ -48,7 +48,7 @@ _SINGLE_OBJECT = b"\xc3\x01"
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What is in front of a record, or in its header."""
+    """The bytes in front of a record, or in its header, that name its schema."""
 
     schema_id: SchemaId | None = None
     size: int = 0  # bytes in front of the record
@@ -66,7 +66,7 @@ class Frames:
     @property
     def has_compressed(self) -> bool:
         """Whether records are compressed, which `glue.plain_parts` changes."""
-        return any(each.fault == _NOT_PLAIN for each in self.frames)
+        return any(frame.fault == _NOT_PLAIN for frame in self.frames)
 
 
 def frame_of(start: bytes) -> Frame:
@@ -107,7 +107,7 @@ def frame_bytes(schema_id: int) -> bytes:
 
 
 def with_index(frame: Frame, start: bytes) -> Frame:
-    """With the message index behind the id. `start`: of the record, or what a header has from its index on."""
+    """Add the message index behind the id. `start`: the record's first bytes, or a header's bytes from its index on."""
     if frame.schema_id is None:
         return frame
     found = (place_of if start[:1] == bytes([_GLUE]) else message_index_of)(start, frame.size)

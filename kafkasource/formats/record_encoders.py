@@ -22,39 +22,39 @@ from kafkasource.formats.schema_source import AVRO, JSON, PROTOBUF, RegisteredSc
 
 
 class RecordEncoder(Protocol):
-    """Of one column type and one writer's schema. Threads may encode at once."""
+    """Encodes one column type by one writer's schema. Threads may encode at once."""
 
     @property
     def may_fail(self) -> tuple[str, ...]:
-        """Where the column may be null and the schema's type may not: a null there is an error of its row."""
+        """Places where the column may be null and the schema's type may not: a null there is an error of its row."""
 
     def pieces(self, values: pa.Array, most_bytes: int, *, passing_over: bool = False) -> Iterator[Piece]:
-        """As `formats.encoding.encode.pieces`."""
+        """Encode as `formats.encoding.encode.pieces` does."""
 
 
 def record_encoder(
-    schema: RegisteredSchema, kind: pa.DataType, prefix: bytes, message_name: str | None = None
+    schema: RegisteredSchema, data_type: pa.DataType, prefix: bytes, message_name: str | None = None
 ) -> RecordEncoder:
     """`prefix`: in front of each record. `message_name`: of a Protobuf schema that declares several. SchemaError with
     the place where the schema does not take the type."""
     with reading_a_schema():
         if schema.kind == AVRO:
-            return AvroEncoder(kind, parse_schema(schema.text, schema.texts_by_name), prefix)
+            return AvroEncoder(data_type, parse_schema(schema.text, schema.texts_by_name), prefix)
         if schema.kind == PROTOBUF:
-            return ProtobufEncoder(kind, *message_of(schema, message_name), prefix)
+            return ProtobufEncoder(data_type, *message_of(schema, message_name), prefix)
         if schema.kind == JSON:
-            return JsonEncoder(kind, prefix, written_of(schema))
+            return JsonEncoder(data_type, prefix, written_of(schema))
     raise SchemaError(f"$: the writer's schema is {schema.kind}, not {AVRO}, {PROTOBUF} or {JSON}")
 
 
 def message_of(schema: RegisteredSchema, message_name: str | None) -> tuple[ProtobufSchema, MessageType]:
-    """Of a Protobuf schema. SchemaError where it has no such message, or several and no name says which."""
+    """Return a schema's message. SchemaError where there is none of this name, or several and no name is given."""
     found = read_schema(schema.text, schema.texts_by_name)
     return found, only_message(found) if message_name is None else found.message_named(message_name)
 
 
 def message_frame(schema: RegisteredSchema, message_name: str | None) -> bytes:
-    """What a record has behind its schema's id: of Protobuf, which message it is."""
+    """The bytes behind the schema's id: of Protobuf, the message index."""
     if schema.kind != PROTOBUF:
         return b""
     found, message = message_of(schema, message_name)

@@ -1,4 +1,4 @@
-"""What a format makes of registered schemas: the columns of the reader's, and a program for each writer's."""
+"""Makes columns of the reader's schema, and a program of each writer's schema, in any format."""
 
 from __future__ import annotations
 
@@ -23,19 +23,22 @@ from kafkasource.formats.several_types import AvroTypes, Pieces, ProtobufTypes
 
 
 class RecordFormat(Protocol):
-    """Of one reader. Threads may decode at once; one of them at a time asks for a program."""
+    """Decodes for one reader. Threads may decode at once; one thread at a time asks for a program."""
 
     kind: str
     type: pa.DataType
     has_index: bool  # behind the schema id a record says which message of the schema it is
 
     def program(self, writer: RegisteredSchema, message: MessageIndex | None) -> int:
-        """For records of this writer. SchemaError where the reader cannot read them. `message`: with `has_index`."""
+        """Return the program for this writer's records. `message`: with `has_index`.
+
+        SchemaError where the reader cannot read them.
+        """
 
     def batches(
         self, values: pa.Array, most_bytes: int, *, skip_bytes: int, programs: memoryview | None
     ) -> Iterator[Decoded | Pieces]:
-        """As `formats.decoding.decode.decode`, all rows."""
+        """Decode all rows as `formats.decoding.decode.decode` does."""
 
 
 def record_format(
@@ -81,7 +84,7 @@ class ProtobufFormat:
         self.batches = self._decoder.batches
 
     def program(self, writer: RegisteredSchema, message: MessageIndex | None) -> int:
-        """0, the one that there is."""
+        """0, the only program."""
         schema = schema_of(writer)
         assert message is not None
         check_fits(schema, schema.message_at(message), self._schema, self._message)

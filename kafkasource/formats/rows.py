@@ -65,7 +65,7 @@ class TypedPiece:
 
 
 class TypedRows(Protocol):
-    """Of one column. For one thread."""
+    """Decodes one column. For one thread."""
 
     type: pa.DataType
 
@@ -75,7 +75,7 @@ class TypedRows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """What a schema id means to the reader: a program, or why it has none."""
+    """The reader's program for a schema id, or why there is none."""
 
     program: int = NOT_DECODED
     fault: str = ""
@@ -128,10 +128,10 @@ class RegisteredRows:
             BadRow(row, writers[number].fault, found.frames[number].schema_id, cause=writers[number].cause)
             for row, number in _rows_without_program(found, writers)
         ]
-        if all(each.program == NOT_DECODED for each in writers):
+        if all(writer.program == NOT_DECODED for writer in writers):
             yield TypedPiece(pa.nulls(len(values), self.type), 0, len(values), tuple(without))
             return
-        skip_bytes, values = _without_frames(values, found, [each.program for each in writers])
+        skip_bytes, values = _without_frames(values, found, [writer.program for writer in writers])
         programs = _programs_of(found, writers)
         for piece in self._format.batches(values, most_bytes, skip_bytes=skip_bytes, programs=programs):
             bad = [each for each in without if piece.start <= each.row < piece.end]
@@ -141,9 +141,9 @@ class RegisteredRows:
             yield TypedPiece(piece.array, piece.start, piece.end, tuple(sorted(bad, key=lambda each: each.row)))
 
     def _writers_of(self, found: Frames) -> list[_Writer]:
-        """By the frame's number."""
+        """The reader's programs by the frame's number."""
         if not self._to_first_bad:
-            return [self._writer(each) for each in found.frames]
+            return [self._writer(frame) for frame in found.frames]
         writers = [_Writer(fault=_BEHIND, cause=_BEHIND)] * len(found.frames)
         writers[0] = _Writer()
         for number in found.rows.dictionary_encode().dictionary.to_pylist():  # as they come in the rows
@@ -178,7 +178,7 @@ class RegisteredRows:
 
     @cached_property
     def _own_fingerprints(self) -> dict[Fingerprint, RegisteredSchema]:
-        return {fingerprint_of(parse_schema(each.text, each.texts_by_name)): each for each in self._readers}
+        return {fingerprint_of(parse_schema(reader.text, reader.texts_by_name)): reader for reader in self._readers}
 
     def _compiled(self, schema: RegisteredSchema, message: MessageIndex | None) -> _Writer:
         if schema.kind != self._format.kind:
@@ -204,7 +204,7 @@ class BareRows:
 
     def pieces(self, values: pa.BinaryArray, headers: pa.ListArray | None, most_bytes: int) -> Iterator[TypedPiece]:
         for piece in self._format.batches(values, most_bytes, skip_bytes=0, programs=None):
-            bad = [BadRow(each.row, each.why, None, each.place, each.why) for each in piece.faults()]
+            bad = [BadRow(fault.row, fault.why, None, fault.place, fault.why) for fault in piece.faults()]
             yield TypedPiece(piece.array, piece.start, piece.end, tuple(bad))
 
 
@@ -253,8 +253,8 @@ def _without_frames(values: pa.BinaryArray, found: Frames, programs: list[int]) 
 
 
 def _programs_of(found: Frames, writers: list[_Writer]) -> memoryview | None:
-    """Of each row the number of its program, as int32. None: all have the first."""
-    programs = [each.program for each in writers]
+    """Each row's program number, as int32. None: all rows have the first program."""
+    programs = [writer.program for writer in writers]
     if programs == [NOT_DECODED, 0]:  # null rows need no program
         return None
     of_rows = pa.array(programs, pa.int32()).take(found.rows)

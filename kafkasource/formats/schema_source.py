@@ -1,4 +1,4 @@
-"""Where the schemas of writers come from: a registry, a function of the user. What decoders need of it, and no more."""
+"""The source of writers' schemas, a registry or a function of the user, as decoders use it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RegisteredSchema:
 
     @property
     def characters(self) -> int:
-        """Of all its texts."""
+        """The characters of all texts."""
         return len(self.text) + sum(len(text) for _, text in self.references)
 
 

@@ -1,4 +1,4 @@
-"""Records of several types in one column: a struct with a nullable member for each type, of which each record has one.
+"""Records of several types in one column: a struct with a nullable member for each type; each record fills one member.
 
 The types are named (`recordTypes`). A record of a type that is not named is bad.
 """
@@ -35,14 +35,14 @@ def named_record(schema: RegisteredSchema, name: str) -> str | None:
         found = _record(parse_schema(schema.text, schema.texts_by_name, defaults=False), name)
         return None if found is None else found.name
     read = read_schema(schema.text, schema.texts_by_name)
-    names = [each for each in read.messages if each == name] or [
-        each for each in read.messages if each.endswith(f".{name}")
+    names = [message for message in read.messages if message == name] or [
+        message for message in read.messages if message.endswith(f".{name}")
     ]
     return names[0] if len(names) == 1 else None
 
 
 def only_record(schema: RegisteredSchema) -> str:
-    """The full name of the one record that a schema is, or the one message that it declares. Raises SchemaError."""
+    """The full name of the record that a schema is, or of the only message that it declares. Raises SchemaError."""
     if schema.kind != AVRO:
         return only_message(read_schema(schema.text, schema.texts_by_name)).full_name
     found = parse_schema(schema.text, schema.texts_by_name, defaults=False)
@@ -59,7 +59,7 @@ def column_names(full_names: Sequence[str]) -> list[str]:
 
 
 def _record(schema: Schema, name: str) -> Record | None:
-    """By its full name, or by its last part where one record has that."""
+    """Find a record by its full name, or by a last part that only one record has."""
     found = records_of(schema)
     if name in found:
         return found[name]
@@ -93,11 +93,11 @@ class AvroTypes:
         schema = parse_schema(writer.text, writer.texts_by_name, defaults=False)
         records = records_of(schema)
         branches = schema.branches if isinstance(schema, Union) else (schema,)
-        if not any(isinstance(each, Record) and each.name in self._known for each in branches):
+        if not any(isinstance(branch, Record) and branch.name in self._known for branch in branches):
             shown = schema.name if isinstance(schema, Record) else "no record"
             raise _not_named(shown, self._names)
         if isinstance(schema, Union):
-            schema = Union(tuple(self._named_or_unreadable(each) for each in branches))
+            schema = Union(tuple(self._named_or_unreadable(branch) for branch in branches))
         return self._decoder.add(schema, records)
 
     def _named_or_unreadable(self, branch: Schema) -> Schema:
@@ -140,7 +140,7 @@ class ProtobufTypes:
             schema = read_schema(each.schema.text, each.schema.texts_by_name)
             self._readers.append((schema, schema.message_named(each.name)))
         self._numbers = {message.full_name: number for number, (_, message) in enumerate(self._readers)}
-        self._decoders = [ProtobufDecoder(*each, rendering) for each in self._readers]
+        self._decoders = [ProtobufDecoder(*reader, rendering) for reader in self._readers]
         self._columns = column_names(list(self._numbers))
         members = zip(self._columns, self._decoders, strict=True)
         self.type = pa.struct([pa.field(name, each.type) for name, each in members])
@@ -171,21 +171,21 @@ class ProtobufTypes:
                 )
                 for decoder, of_rows in zip(self._decoders, of_members, strict=True)
             ]
-            end = min(each.end for each in parts)
+            end = min(part.end for part in parts)
             faults = sorted(self._faults(parts, end), key=lambda each: each.row)
             array = _struct(
-                [each.array.slice(0, end - start) for each in parts],
+                [part.array.slice(0, end - start) for part in parts],
                 self.type,
-                _nulls(there.slice(start, end - start), [each.row - start for each in faults]),
+                _nulls(there.slice(start, end - start), [fault.row - start for fault in faults]),
             )
             yield Pieces(array, start, end, tuple(faults))
             start = end
 
     def _faults(self, parts: Sequence[Decoded], end: int) -> Iterator[Fault]:
         for name, part in zip(self._columns, parts, strict=True):
-            for each in part.faults():
-                if each.row < end:
-                    yield replace(each, place=f"$.{name}{each.place.removeprefix('$')}")
+            for fault in part.faults():
+                if fault.row < end:
+                    yield replace(fault, place=f"$.{name}{fault.place.removeprefix('$')}")
 
 
 def _programs(numbers: pa.Array, number: int) -> memoryview:
@@ -195,7 +195,7 @@ def _programs(numbers: pa.Array, number: int) -> memoryview:
 
 
 def _nulls(there: pa.Array, bad: Sequence[int]) -> pa.Array:
-    """Which rows are null: those without a record, and bad ones."""
+    """Mark the rows that are null: rows without a record, and bad ones."""
     null = pc.invert(there)
     if not bad:
         return null
@@ -206,8 +206,8 @@ def _nulls(there: pa.Array, bad: Sequence[int]) -> pa.Array:
     return pc.or_(null, marks)
 
 
-def _struct(members: Sequence[pa.Array], kind: pa.StructType, null: pa.Array) -> pa.StructArray:
-    return pa.StructArray.from_arrays(list(members), fields=list(kind), mask=null)
+def _struct(members: Sequence[pa.Array], data_type: pa.StructType, null: pa.Array) -> pa.StructArray:
+    return pa.StructArray.from_arrays(list(members), fields=list(data_type), mask=null)
 
 
 def _not_named(name: str, named: Sequence[str]) -> SchemaError:

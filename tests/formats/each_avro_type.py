@@ -98,7 +98,7 @@ def row(number: int) -> dict[str, Any]:
 
 
 def without_logical_types(node: Any, names: Collection[str] | None = None) -> Any:
-    """So that fastavro has the values as they are. `names`: only without these."""
+    """Make fastavro return the values as they are. `names`: leave out only these logical types."""
     if isinstance(node, list):
         return [without_logical_types(each, names) for each in node]
     if not isinstance(node, dict):

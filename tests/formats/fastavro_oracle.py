@@ -1,4 +1,4 @@
-"""What fastavro makes of records, in the shape of our columns' Python values; random values and changed schemas."""
+"""Reads records with fastavro, in the shape of our columns' Python values; makes random values and changed schemas."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def written(schema: Any, value: Any) -> bytes:
 
 
 def read(data: bytes, writer: Any, reader: Any) -> Any:
-    """What fastavro reads, or the exception."""
+    """Return what fastavro reads, or the exception."""
     schemas = [fastavro.parse_schema(copy.deepcopy(each)) for each in (writer, reader)]
     try:
         return fastavro.schemaless_reader(io.BytesIO(data), *schemas, return_named_type=False)
@@ -111,11 +111,11 @@ def read(data: bytes, writer: Any, reader: Any) -> Any:
 
 
 def decoder(reader: Any, *writers: Any) -> AvroDecoder:
-    return AvroDecoder(parse_schema(json.dumps(reader)), [parse_schema(json.dumps(each)) for each in writers])
+    return AvroDecoder(parse_schema(json.dumps(reader)), [parse_schema(json.dumps(writer)) for writer in writers])
 
 
 def column(records: list[bytes | None], prefix: bytes = b"") -> pa.Array:
-    return pa.array([None if each is None else prefix + each for each in records], pa.binary())
+    return pa.array([None if record is None else prefix + record for record in records], pa.binary())
 
 
 def same(ours: Any, theirs: Any) -> bool:

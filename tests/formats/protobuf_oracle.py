@@ -1,4 +1,4 @@
-"""What Google's protobuf makes of records, in the shape of our columns' Python values; random schemas and records."""
+"""Reads records with Google's protobuf, in the shape of our columns' values; makes random schemas and records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCALARS = [
 KEYS = [each for each in SCALARS if each not in (F.TYPE_DOUBLE, F.TYPE_FLOAT, F.TYPE_BYTES)]
 UNPACKABLE = (F.TYPE_STRING, F.TYPE_BYTES, F.TYPE_MESSAGE, F.TYPE_GROUP)
 UNSIGNED = {F.TYPE_UINT32: 32, F.TYPE_FIXED32: 32, F.TYPE_UINT64: 64, F.TYPE_FIXED64: 64}
-MOST_SECONDS = (1 << 63) // 1_000_000 - 1  # of which microseconds are an int64
+MOST_SECONDS = (1 << 63) // 1_000_000 - 1  # whose microseconds are an int64
 MOST_MESSAGES = 4
 WELL_KNOWN = (timestamp_pb2, duration_pb2, wrappers_pb2)
 TIMES = ("google.protobuf.Timestamp", "google.protobuf.Duration")
@@ -55,7 +55,7 @@ class Schema:
 
     @property
     def text(self) -> str:
-        """As a registry may give it: base64."""
+        """Return the file as a registry may give it: base64."""
         return base64.b64encode(self.file.SerializeToString()).decode()
 
     def decoder(self) -> ProtobufDecoder:
@@ -202,7 +202,7 @@ def _is_map(field: FieldDescriptor) -> bool:
 
 
 def row_of(message: Message) -> dict[str, Any]:
-    """As Spark's `from_protobuf` shows a message."""
+    """Show a message as Spark's `from_protobuf` does."""
     return {field.name: _column(message, field) for field in message.DESCRIPTOR.fields}
 
 
@@ -246,7 +246,7 @@ def plain(array: pa.Array) -> list[Any]:
 
 
 def plain_values(kind: pa.DataType, values: list[Any]) -> list[Any]:
-    return [_plain(kind, each) for each in values]
+    return [_plain(kind, value) for value in values]
 
 
 def canonical(value: Any) -> Any:
@@ -279,7 +279,7 @@ def _plain(kind: pa.DataType, value: Any) -> Any:
 
 
 def theirs(schema: Schema, data: bytes) -> dict[str, Any] | None:
-    """None: the record is no message of the schema."""
+    """None: the record is not a message of the schema."""
     try:
         message = schema.type.FromString(data)
     except DecodeError:
@@ -339,7 +339,7 @@ def _short_field(kind: Any, data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _varint_at(data: bytes, at: int) -> tuple[int, int]:
-    """Of 32 bits, and where the next byte is. Raises IndexError."""
+    """Read a varint of 32 bits: (number, where the next byte is). Raises IndexError."""
     number = 0
     for shift in range(0, 70, 7):
         byte = data[at]

@@ -63,12 +63,12 @@ class EachType:
         forms.append(entry.field.add(name="value", number=2, label=F.LABEL_OPTIONAL))
         fields.add(name=f"{name}_map", number=number + 3, label=F.LABEL_REPEATED, type=F.TYPE_MESSAGE,
                    type_name=f".p.M0.{entry.name}")  # fmt: skip
-        for each in forms:
+        for form in forms:
             if isinstance(kind, str):
-                each.type = F.TYPE_ENUM if kind == ".p.E" else F.TYPE_MESSAGE
-                each.type_name = kind
+                form.type = F.TYPE_ENUM if kind == ".p.E" else F.TYPE_MESSAGE
+                form.type_name = kind
             else:
-                each.type = kind
+                form.type = kind
         if proto3 and not isinstance(kind, str):
             optional = fields.add(name=f"{name}_opt", number=number + 4, type=kind, label=F.LABEL_OPTIONAL)
             optional.proto3_optional = True
@@ -108,7 +108,7 @@ def rows_of(spark: SparkSession, schema: Any, records: list[bytes]) -> dict[str,
     try:
         decoded = frame.orderBy("n").select(value.alias("value"))
         kind = decoded.schema["value"].dataType.simpleString()
-        # Not by toArrow: pyarrow refuses a null record whose message has required fields, and Spark makes such.
+        # toArrow does not work: Spark makes null records of messages with required fields, and pyarrow refuses these.
         values = [plain_of(row.value) for row in decoded.collect()]
         rows = [None if value is None else repr(canonical(value)) for value in values]
     except Exception as error:
@@ -117,7 +117,7 @@ def rows_of(spark: SparkSession, schema: Any, records: list[bytes]) -> dict[str,
     return {
         "file": base64.b64encode(schema.file.SerializeToString()).decode(),
         "type": kind,
-        "records": [base64.b64encode(each).decode() for each in records],
+        "records": [base64.b64encode(record).decode() for record in records],
         "rows": rows,
     }
 

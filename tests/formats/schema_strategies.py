@@ -54,7 +54,7 @@ class _Made:
             branch = self.node(depth - 1)
             if not is_union(branch):
                 branches.setdefault(branch_name(branch), branch)
-        # Of an int and a long Spark makes one long.
+        # Spark makes one long of an int and a long.
         if {kind_of(branch) for branch in branches.values()} - {"null"} == {"int", "long"}:
             return list(
                 {kind_of(branch): kind_of(branch) for branch in branches.values()}.values()
@@ -84,7 +84,7 @@ def kind_of(node: Any) -> Any:
 
 
 def branch_name(node: Any) -> str:
-    """What may be in a union once."""
+    """Return what a union may have only once."""
     if isinstance(node, str):
         return node
     return str(node.get("name", node["type"]))

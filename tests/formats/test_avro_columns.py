@@ -17,7 +17,7 @@ import pytest
 from kafkasource.errors import SchemaError
 from kafkasource.formats.avro.decode import AvroDecoder
 from kafkasource.formats.avro.parse import parse_schema
-from kafkasource.formats.decoding import kernel, opcodes, protobuf_opcodes
+from kafkasource.formats.decoding import opcodes
 from kafkasource.formats.decoding.decode import NOT_DECODED
 
 MANY_BYTES = 16 << 20
@@ -58,7 +58,7 @@ def row(number, name="n", note=None, tags=(1, -1)):
 
 def decoder(reader, *writers):
     return AvroDecoder(
-        parse_schema(json.dumps(reader)), [parse_schema(json.dumps(each)) for each in writers or [reader]]
+        parse_schema(json.dumps(reader)), [parse_schema(json.dumps(writer)) for writer in writers or [reader]]
     )
 
 
@@ -73,19 +73,6 @@ def values(piece):
 
 def reasons(piece):
     return [(fault.row, fault.place, fault.code) for fault in piece.faults()]
-
-
-def test_the_compiled_kernel_has_the_numbers_of_the_opcodes():
-    source = (kernel.__file__ or "").rpartition("/")[0] + "/kernel.pxd"
-    with open(source) as file:
-        lines = [line.split(" = ") for line in file if line.startswith("    ") and " = " in line and "(" not in line]
-    numbers = {name.strip(): int(number) for name, number in lines if number.strip().isdigit()}
-    for table in (opcodes, protobuf_opcodes):
-        named = {name: number for name, number in vars(table).items() if isinstance(number, int)}
-        assert {
-            name: number for name, number in named.items() if not name.endswith("_WORDS")
-        }.items() <= numbers.items()
-    assert set(opcodes.ERRORS) == set(range(1, 19))
 
 
 def test_a_record_is_read_behind_its_prefix_and_null_stays_null():
@@ -241,7 +228,7 @@ TWO_BYTES = {"type": "fixed", "name": "X", "size": 2}
     ],
 )
 def test_null_is_read_where_the_other_branch_of_an_optional_field_does_not_fit(writer, reader, record, null_first):
-    """As Java's GenericDatumReader (Avro 1.12.1) reads the first and the third; the second is AvroTypeException."""
+    """Java's GenericDatumReader (Avro 1.12.1) reads the first and the third; the second is AvroTypeException."""
 
     def with_optional(kind):
         branches = ["null", kind] if null_first else [kind, "null"]
@@ -295,7 +282,7 @@ def test_defaults_that_the_writer_lacks_are_in_every_row():
 @pytest.mark.parametrize("kind", ["timestamp-millis", "local-timestamp-millis", "timestamp-micros"])
 @pytest.mark.parametrize("null", [[], ["null"]])
 def test_of_int_or_a_timestamp_the_column_has_the_number_itself(kind, null):
-    """As Spark's from_avro: a union of int and long is a bigint there, whatever the long is."""
+    """Spark's from_avro makes a bigint of a union of int and long, whatever the long is."""
     union = [*null, "int", {"type": "long", "logicalType": kind}]
     piece = decoded(union, zigzag(len(null) + 1) + zigzag(1_700_000_000_123), zigzag(len(null)) + zigzag(5))
     assert (str(piece.array.type), values(piece)) == ("int64", [1_700_000_000_123, 5])
@@ -380,7 +367,7 @@ def test_a_long_read_as_a_number_with_a_point_is_rounded_once(number):
 
 
 def round_to(number, bits):
-    """To the nearest number of so many bits, half to even."""
+    """Round to the nearest number of this many bits, half to even."""
     size = abs(number)
     shift = max(size.bit_length() - bits, 0)
     whole, rest = size >> shift, size & ((1 << shift) - 1)

@@ -54,7 +54,7 @@ def test_records_are_read_by_a_schema_that_has_changed(data):
         ours_of = decoder(reader, writer)
     except SchemaError as error:
         assume("unknown type" not in str(error) and "defined twice" not in str(error))
-        # What cannot be read at all, fastavro notices at the first value there is: at none in an empty list.
+        # fastavro notices an unreadable type at its first value, so not in an empty list.
         return
     decoded = ours_of.decode(column(records), MANY_BYTES)
     faults = {fault.row: fault for fault in decoded.faults()}

@@ -17,7 +17,7 @@ from kafkasource.formats.protobuf.decode import ProtobufDecoder
 from kafkasource.formats.protobuf.schema import read_schema
 
 RECORDED = json.loads(Path(__file__).with_name("spark_protobuf_rows.json").read_text())
-# Of 11 with required fields there are no rows: pyarrow refused the null records among Spark's as these were recorded.
+# 11 schemas with required fields have no rows: pyarrow refused Spark's null records when these were recorded.
 CASES = [case for case in RECORDED["cases"] if case["type"] is not None]
 
 

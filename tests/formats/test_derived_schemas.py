@@ -1,4 +1,4 @@
-"""The schema of a column is the one that spark-avro 4.1.1's `SchemaConverters.toAvroType` derives."""
+"""A column gets the schema that spark-avro 4.1.1's `SchemaConverters.toAvroType` derives."""
 
 from __future__ import annotations
 

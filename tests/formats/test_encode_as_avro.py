@@ -1,4 +1,4 @@
-"""Random schemas and values: our records are what fastavro writes and what it and Avro's own Java classes read."""
+"""Encodes random schemas and values: fastavro writes the same bytes, and it and Avro's Java classes read them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FAST = settings(
 
 
 def has_number_union(node: Any) -> bool:
-    """A union of int and long, or float and double: one column, of which the wider branch is written."""
+    """A union of int and long, or float and double, is a single column; the wider branch is written."""
     if isinstance(node, list):
         kinds = {each if isinstance(each, str) else each["type"] for each in node} - {"null"}
         return kinds in ({"int", "long"}, {"float", "double"}) or any(map(has_number_union, node))
@@ -40,7 +40,7 @@ def ours_of(schema: Any, records: list[bytes]) -> list[bytes]:
     """The records as columns, by our decoder, and encoded again."""
     array = decoder(schema, schema).decode(column(records), MANY_BYTES).array
     encoder = AvroEncoder(array.type, parse_schema(json.dumps(schema)))
-    return [each for piece in encoder.pieces(array, 1 << 20) for each in piece.records.to_pylist()]
+    return [record for piece in encoder.pieces(array, 1 << 20) for record in piece.records.to_pylist()]
 
 
 @FAST

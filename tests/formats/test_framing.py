@@ -1,4 +1,4 @@
-"""Where a record says its schema: Confluent's serializer wrote the bytes of confluent_frames.json."""
+"""Tests how a record names its schema. Confluent's serializer wrote the bytes of confluent_frames.json."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_where_every_record_has_a_header_its_bytes_are_no_frames():
     values = binary(*(None if n == 7 else encoded(ORDER, {"id": n, "item": "x"}) for n in range(100)))
     headers = pa.array([[("__value_schema_id", b"\x01" + GUID.bytes)]] * 100, HEADERS_TYPE)
     found = frames_of(values, "value", headers)
-    assert [each.schema_id for each in found.frames] == [None, GUID]
+    assert [frame.schema_id for frame in found.frames] == [None, GUID]
     assert found.rows.to_pylist() == [0 if n == 7 else 1 for n in range(100)]
     rows, bad = decoded(RegisteredRows(avro(ORDER), KeptSchemas({GUID: ORDER})), values, headers)
     assert rows == [None if n == 7 else {"id": n, "item": "x"} for n in range(100)]

@@ -170,8 +170,8 @@ def test_a_double_has_the_fewest_digits_that_are_read_as_it_and_a_float_too():
     doubles += [2.0**power for power in range(-1074, 1024)]
     doubles += [round(drawn.uniform(0, 1e6), drawn.randrange(10)) for _ in range(count)]
     doubles += [float(drawn.randrange(10 ** drawn.randrange(1, 20))) for _ in range(count)]
-    doubles = [each for each in doubles if math.isfinite(each) and each]
-    records = written([{"a": each} for each in doubles], pa.struct([("a", pa.float64())]))
+    doubles = [double for double in doubles if math.isfinite(double) and double]
+    records = written([{"a": double} for double in doubles], pa.struct([("a", pa.float64())]))
     for value, record in zip(doubles, records, strict=True):
         text = record[5:-1].decode()
         assert float(text) == value
@@ -227,7 +227,7 @@ def values_of(kind):
 
 
 def meant(value, kind):
-    """What Python's json reads of a value, by the table of typed.json.encode; numbers as Decimal."""
+    """Return what Python's json should read of a value, by the table of formats.json.encode; numbers as Decimal."""
     if value is None:
         return None
     if pa.types.is_struct(kind):

@@ -85,7 +85,7 @@ def property_of(schema, **more):
         ({"anyOf": [{"type": "null"}, {"type": "boolean"}]}, "boolean"),
         ({"allOf": [{"$ref": "#/definitions/d"}]}, "struct<y:bigint>"),
         ({"allOf": [{"$ref": "#/definitions/d"}, {"properties": {"z": {"const": 1.5}}}]}, "struct<y:bigint,z:double>"),
-        # What has no type of Spark's is its JSON.
+        # A value without a type of Spark is its JSON.
         ({}, "string"),
         (True, "string"),
         ({"type": "object"}, "string"),
@@ -151,7 +151,7 @@ PAYMENT = {"type": "object", "properties": {"kind": {"type": "string"}, "n": {"t
         ({**PAYMENT, "allOf": [{"properties": {"n": {"minimum": 0}, "m": {"type": "boolean"}}, "required": ["m"]}]},
          "struct<kind:string,n:bigint,m:boolean not null>"),
         ({"type": "object", "allOf": [{"$ref": "#/definitions/open"}]}, "map<string,bigint>"),
-        # Of other types.
+        # Values of other types.
         ({"type": "integer", "allOf": [{"minimum": 0}]}, "bigint"),
         ({"type": "integer", "anyOf": [{"minimum": 0}, {"maximum": -9}]}, "bigint"),
         ({"type": "string", "allOf": [{"$ref": "#/definitions/day"}]}, "date"),
@@ -211,7 +211,7 @@ def test_a_pointer_starts_at_the_nearest_schema_with_an_id(schema):
 
 
 def test_an_anchor_is_that_of_the_nearest_schema_with_an_id():
-    """As jsonschema has it."""
+    """Validate with jsonschema."""
     within = {
         "$id": "http://shop/a",
         "properties": {"y": {"$ref": "#n"}},

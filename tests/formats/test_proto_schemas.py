@@ -22,7 +22,6 @@ from kafkasource.formats.protobuf.encoded import read_descriptor, read_file
 from kafkasource.formats.protobuf.message_index import message_index_of
 from kafkasource.formats.protobuf.parse import parse_proto
 from kafkasource.formats.protobuf.schema import read_schema
-from kafkasource.formats.protobuf.well_known import WELL_KNOWN
 
 RECORDED = json.loads((Path(__file__).parent / "protoc_files.json").read_text())
 FILES, WRONG = RECORDED["files"], RECORDED["wrong"]
@@ -32,21 +31,21 @@ DESCRIPTORS = {name: FILES[name]["descriptor"] for name in FILES}
 
 
 def fields_of(message):
-    """As record_protoc.py writes them."""
+    """Return the fields in the form that record_protoc.py writes."""
     numbers = {kind: number for number, kind in KINDS.items()}
     return {
-        each.name: [
-            each.number,
-            numbers[each.kind],
-            each.type_name,
-            each.repeated,
-            each.required,
-            each.has_presence,
-            each.packed,
-            each.default if each.kind == "enum" or each.default is None else repr(each.default),
-            each.oneof,
+        field.name: [
+            field.number,
+            numbers[field.kind],
+            field.type_name,
+            field.repeated,
+            field.required,
+            field.has_presence,
+            field.packed,
+            field.default if field.kind == "enum" or field.default is None else repr(field.default),
+            field.oneof,
         ]
-        for each in message.fields
+        for field in message.fields
     }
 
 
@@ -66,23 +65,12 @@ def test_descriptors_of_a_text_are_those_of_its_encoded_form():
         for full_name, message in text.messages.items():
             if not full_name.startswith("google."):
                 assert message == encoded.messages[full_name]
-        assert {each: text.enums[each] for each in text.enums} == {each: encoded.enums[each] for each in text.enums}
-
-
-@pytest.mark.parametrize("path", WELL_KNOWN)
-def test_the_types_that_come_with_protobuf_are_those_of_protoc(path):
-    built_in = read_schema(f'syntax = "proto3"; import "{path}";')
-    for full_name, _, is_map_entry, fields in FILES[path]["messages"]:
-        assert built_in.messages[full_name].is_map_entry == is_map_entry
-        assert fields_of(built_in.messages[full_name]) == fields
-    encoded = read_schema(DESCRIPTORS[path], DESCRIPTORS)
-    assert built_in.messages == encoded.messages
-    assert built_in.enums == encoded.enums
+        assert {enum: text.enums[enum] for enum in text.enums} == {enum: encoded.enums[enum] for enum in text.enums}
 
 
 def descriptor_of(path):
-    """As protoc, googleapis-common-protos or confluent-kafka has it: not imported, as confluent-kafka's modules would
-    import what it needs for registries."""
+    """Read the descriptor of protoc, googleapis-common-protos or confluent-kafka without an import: confluent-kafka's
+    modules would import what it needs for registries."""
     if path in DESCRIPTORS:
         return DESCRIPTORS[path]
     package = Path(importlib.util.find_spec("google.type").submodule_search_locations[0]).parents[1]
@@ -90,11 +78,11 @@ def descriptor_of(path):
         package = Path(confluent_kafka.__file__).parent / "schema_registry"
     module = ast.parse((package / path.replace(".proto", "_pb2.py")).read_text())
     constants = [each.value for each in ast.walk(module) if isinstance(each, ast.Constant)]
-    return base64.b64encode(max((each for each in constants if isinstance(each, bytes)), key=len)).decode()
+    return base64.b64encode(max((constant for constant in constants if isinstance(constant, bytes)), key=len)).decode()
 
 
 @pytest.mark.parametrize("path", COMMON)
-def test_the_types_that_confluents_serializers_know_are_googles_and_confluents_own(path):
+def test_the_files_that_need_no_reference_are_googles_and_confluents_own(path):
     theirs = descriptor_of(path)
     expected = read_schema(theirs)
     found = read_schema(f'syntax = "proto3"; import "{path}";')
@@ -136,7 +124,7 @@ def test_what_protoc_refuses_is_an_error_with_its_place(text):
 def test_base64_with_line_ends_is_a_descriptor_and_anything_else_is_text():
     lines = "\n".join(DESCRIPTORS["bare.proto"][i : i + 30] for i in range(0, 9999, 30))
     assert read_file(lines) == read_file(DESCRIPTORS["bare.proto"])
-    assert [each.name for each in read_file(lines).messages] == ["Bare", "Other"]
+    assert [message.name for message in read_file(lines).messages] == ["Bare", "Other"]
     assert read_file(TEXTS["bare.proto"]) == parse_proto(TEXTS["bare.proto"])
     assert read_file("// nothing is declared").messages == ()
     with pytest.raises(SchemaError, match="line 1"):
@@ -247,7 +235,7 @@ def test_an_index_beyond_the_messages_is_an_error():
 
 
 def test_an_optional_field_in_a_oneof_of_its_own_is_one_of_proto3_as_registries_render_it():
-    """protoc: an optional field of proto3 is the one field of a oneof `_name`."""
+    """protoc: an optional field of proto3 is the only field of a oneof `_name`."""
     rendered = """syntax = "proto3"; message M {
       oneof _a { optional string a = 1; } oneof _b { optional M b = 2; } oneof c { int32 d = 3; string e = 4; } }"""
     written = """syntax = "proto3"; message M {

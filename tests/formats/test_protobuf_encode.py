@@ -1,4 +1,4 @@
-"""Columns to Protobuf: bytes as the encoding guide has them, frames as Confluent's serializers, and what is refused."""
+"""Tests columns to Protobuf: the encoding guide's bytes, the frames of Confluent's serializers, and refused columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ message Second { string b = 1; message In { bool c = 1; message Deep { int32 d =
 def messages(text, column, name="M"):
     schema = read_schema(text)
     encoder = ProtobufEncoder(column.type, schema, schema.message_named(name))
-    found = [each for piece in encoder.pieces(column, 1 << 20) for each in piece.records]
+    found = [record for piece in encoder.pieces(column, 1 << 20) for record in piece.records]
     return [each.as_py() for each in found]
 
 
@@ -168,7 +168,7 @@ def test_every_enum_number_is_written_by_its_name():
 
 
 def test_a_message_that_ends_anywhere_near_the_end_of_a_buffer_is_whole():
-    """As the test of this name for Avro."""
+    """The test of this name for Avro, for Protobuf."""
     inner = "message T { repeated int64 n = 1; google.protobuf.Timestamp t = 2; E e = 3; } enum E { A = 0; B = -1; }"
     schema = read_schema(proto("string s = 1; T v = 536870911;", more=inner))
     part = pa.struct([("n", pa.list_(pa.int64())), ("t", pa.timestamp("us", "UTC")), ("e", pa.string())])
@@ -177,7 +177,7 @@ def test_a_message_that_ends_anywhere_near_the_end_of_a_buffer_is_whole():
         column = rows([{"s": "x" * n, "v": value} for n in range(3850, 4100)], s=pa.string(), v=part)
         encoder = ProtobufEncoder(column.type, schema, schema.message_named("M"))
         tight, wide = (
-            [each.as_py() for piece in encoder.pieces(column, most) for each in piece.records]
+            [record.as_py() for piece in encoder.pieces(column, most) for record in piece.records]
             for most in (4096, 1 << 20)
         )
         assert tight == wide

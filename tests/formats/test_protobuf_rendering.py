@@ -70,8 +70,8 @@ def test_what_is_deeper_than_the_columns_is_passed_over():
 
 
 def rendered(schema, message, defaults, numbers):
-    """As our columns show a message of Google's classes."""
-    return {each.name: _field(schema, message, each, defaults, numbers) for each in message.DESCRIPTOR.fields}
+    """Show a message of Google's classes as our columns do."""
+    return {field.name: _field(schema, message, field, defaults, numbers) for field in message.DESCRIPTOR.fields}
 
 
 def _field(schema, message, field, defaults, numbers):

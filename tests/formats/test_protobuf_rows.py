@@ -48,7 +48,7 @@ def decoded(rows, values, headers=None):
     return found, bad
 
 
-# As Confluent's clients write them: the first message of a file, the second, the first within the second.
+# Confluent's message indexes: the first message of a file, the second, the first within the second.
 @pytest.mark.parametrize(
     ("index", "name", "row"),
     [
@@ -103,7 +103,7 @@ def test_few_frames_are_told_apart_whatever_the_records_are():
     )
     found = frames_of(values, "value", indexed=True)
     _, *frames = found.frames  # the first is that of null rows
-    assert [(each.schema_id, each.size, each.message) for each in frames] == [(1, 6, (0,)), (1, 8, (1, 0))]
+    assert [(frame.schema_id, frame.size, frame.message) for frame in frames] == [(1, 6, (0,)), (1, 8, (1, 0))]
     assert found.rows.to_pylist() == [1, 2] * 300
 
 

@@ -52,7 +52,7 @@ def tree(random, depth):
 
 
 def chain(length):
-    """Of so many links, by hand: the innermost comes last, so numbers follow behind all branches."""
+    """Write a list of `length` links by hand: the innermost comes last, so numbers follow behind all branches."""
     return b"\2" * (length - 1) + b"\0" + b"\2" * length
 
 
@@ -71,7 +71,7 @@ def test_java_reads_the_same():
     schemas = [encoded(json.dumps(each).encode()) for each in (TREE, ONE_DEEP)]
     decoded = decoder(ONE_DEEP, TREE).decode(column(records), MANY_BYTES).array.to_pylist()
     answers = ask_java(PROGRAM, [(*schemas, encoded(each)) for each in records], SPARK)
-    assert [from_java(json.loads(each)) for each in answers] == decoded
+    assert [from_java(json.loads(answer)) for answer in answers] == decoded
 
 
 def test_a_record_may_stand_in_itself_a_thousand_times_and_bytes_cannot_take_more():
@@ -79,13 +79,13 @@ def test_a_record_may_stand_in_itself_a_thousand_times_and_bytes_cannot_take_mor
     reader = record("Link", ("number", "int"))
     decoded = decoder(reader, CHAIN).decode(column(records), MANY_BYTES)
     assert decoded.array.to_pylist() == [{"number": 1}, {"number": 1}, None, {"number": 1}, None]
-    assert [(each.row, each.code) for each in decoded.faults()] == [(2, opcodes.RECURSION), (4, opcodes.CUT)]
+    assert [(fault.row, fault.code) for fault in decoded.faults()] == [(2, opcodes.RECURSION), (4, opcodes.CUT)]
 
 
 def test_a_record_that_must_contain_itself_has_no_values():
     endless = record("R", ("id", "int"), ("r", "R"))
     decoded = decoder(record("R", ("id", "int")), endless).decode(column([b"\2" * 10, b"\2" * 100_000]), MANY_BYTES)
-    assert [each.code for each in decoded.faults()] == [opcodes.CUT, opcodes.RECURSION]
+    assert [fault.code for fault in decoded.faults()] == [opcodes.CUT, opcodes.RECURSION]
 
 
 def test_cut_records_are_bad_whatever_is_missing():

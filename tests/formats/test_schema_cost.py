@@ -1,4 +1,4 @@
-"""The text of a schema, whoever has written it, costs as its length does, and its errors are ours.
+"""Reading a schema's text costs in proportion to its length, and fails with our own errors.
 
 Cost is counted, not timed: calls of Python functions, and bytes that are held at once.
 """
@@ -190,7 +190,7 @@ def deep_default(records, lists):
 
 @pytest.mark.parametrize("name", CRASHES)
 def test_what_is_wrong_with_a_schema_is_an_error_of_ours(name):
-    """So that a writer's schema makes its records bad, and does not end the query."""
+    """A writer's bad schema then makes its records bad, and does not end the query."""
     with contextlib.suppress(SchemaError):  # it may be read, too: what matters is that nothing else is raised
         CRASHES[name]()
 

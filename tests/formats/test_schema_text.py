@@ -1,4 +1,4 @@
-"""Schema text to values: names, references, defaults, logical types, and what is refused, with its place."""
+"""Tests schema texts to values: names, references, defaults, logical types, and errors with their place."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ EDGES: list[Any] = [
     7,
 ]  # fmt: skip
 
-# Where we differ from Java, and why that is right.
+# Cases where we differ from Java, and why that is right.
 DIFFER = {
     json.dumps(node): reason
     for node, reason in (

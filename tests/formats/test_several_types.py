@@ -36,7 +36,7 @@ message Login { int64 id = 1; }
 
 
 def avro_types(*schemas):
-    return [RecordType(each["name"], RegisteredSchema(AVRO, json.dumps(each))) for each in schemas]
+    return [RecordType(schema["name"], RegisteredSchema(AVRO, json.dumps(schema))) for schema in schemas]
 
 
 def rows_of(types, sources, values, most_bytes=MANY_BYTES):
@@ -92,7 +92,7 @@ def test_a_record_in_a_union_that_is_not_named_is_bad_though_its_name_ends_like_
 
 @pytest.mark.parametrize("types", [(REFUND, LOGIN), (REFUND,)])
 def test_a_writer_may_be_a_union_of_the_records(types):
-    """As the subject of a topic has it whose schema refers to the schemas of its types."""
+    """Return the schema of a topic's subject that refers to the schemas of its types."""
     values = [
         framed(1, BOTH, ("shop.Refund", {"id": 1, "why": "w"})),
         framed(1, BOTH, ("shop.Order", {"id": 2, "tags": []})),

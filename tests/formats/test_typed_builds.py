@@ -9,16 +9,21 @@ from pathlib import Path
 
 import pytest
 
-import kafkasource.formats.decoding
-import kafkasource.formats.json
+from kafkasource.formats import decoding, encoding, json
 from kafkasource.formats.decoding import COMPILED
 
 HERE = Path(__file__).parent
 
 
-def test_the_compiled_kernels_are_of_the_sources_beside_them():
-    assert not kafkasource.formats.decoding.STALE, "run: python setup.py build_ext --inplace"
-    assert not kafkasource.formats.json.STALE, "run: python setup.py build_ext --inplace"
+@pytest.mark.parametrize("package", [decoding, encoding, json])
+def test_the_compiled_kernels_are_of_the_sources_beside_them(package):
+    assert not package.STALE, "run: python setup.py build_ext --inplace"
+
+
+def test_each_error_code_of_a_kernel_has_a_text():
+    assert set(decoding.opcodes.ERRORS) == set(range(1, 19))
+    assert set(encoding.opcodes.ERRORS) == set(encoding.opcodes.CAUSES) == set(range(1, 8))
+    assert set(json.opcodes.ERRORS) == set(range(32, 44))
 
 
 @pytest.mark.extended
@@ -44,7 +49,7 @@ def test_the_interpreted_kernel_passes_the_same_tests():
 @pytest.mark.slow
 @pytest.mark.skipif(not COMPILED, reason="this run is that of the interpreted kernel")
 def test_the_interpreted_decoder_of_json_makes_the_same_of_wrong_records():
-    """What both are compared with is Python's json."""
+    """Both builds are compared with Python's json."""
     env = {**os.environ, "KAFKASOURCE_KERNEL_INTERPRETED": "1", "KAFKASOURCE_JSON_INPUTS": "300"}
     suite = [str(HERE / "test_columns_of_json.py"), "-k", "not memory"]
     run = subprocess.run(

@@ -24,7 +24,7 @@ class Node:
 
     @property
     def children(self) -> tuple[Node, ...]:
-        """Of the column: a union that may only be null besides has those of its other branch."""
+        """Return the column's parts: a union of null and one branch has the parts of that branch."""
         there = tuple(branch for branch in self.branches if branch is not None)
         if self.members or not there:
             return there or self.parts
@@ -63,24 +63,24 @@ class _Builder:
         column.last = len(self.columns)
         return node
 
-    def _within(self, schema: Schema, number: int, column: Column, kind: pa.DataType) -> Node:
+    def _within(self, schema: Schema, number: int, column: Column, data_type: pa.DataType) -> Node:
         if isinstance(schema, Record):
             parts = tuple(self.add(each.schema, column.level, False) for each in schema.fields)
-            return Node(schema, number, kind, parts)
+            return Node(schema, number, data_type, parts)
         if isinstance(schema, (Array, Map)):
             column.items = self.levels
             self.levels += 1
             inner: tuple[Schema, ...] = (schema.items,) if isinstance(schema, Array) else (_STRING, schema.values)
-            return Node(schema, number, kind, tuple(self.add(each, column.items, False) for each in inner))
+            return Node(schema, number, data_type, tuple(self.add(each, column.items, False) for each in inner))
         if isinstance(schema, Union):
-            return self._union(schema, number, column, kind)
-        return Node(schema, number, kind)
+            return self._union(schema, number, column, data_type)
+        return Node(schema, number, data_type)
 
-    def _union(self, schema: Union, number: int, column: Column, kind: pa.DataType) -> Node:
+    def _union(self, schema: Union, number: int, column: Column, data_type: pa.DataType) -> Node:
         others = members(schema)
         if len(others) == 1 or number_of(others):
-            shared = iter([self._within(branch, number, column, kind) for branch in others])
+            shared = iter([self._within(branch, number, column, data_type) for branch in others])
         else:
             shared = iter([self.add(branch, column.level, True) for branch in others])
         branches = tuple(None if is_null(branch) else next(shared) for branch in schema.branches)
-        return Node(schema, number, kind, (), branches, members=len(others) > 1 and not number_of(others))
+        return Node(schema, number, data_type, (), branches, members=len(others) > 1 and not number_of(others))

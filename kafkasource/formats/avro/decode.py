@@ -11,7 +11,7 @@ from kafkasource.formats.decoding.decode import Decoder
 
 
 class AvroDecoder(Decoder):
-    """Of one reader's schema. One thread at a time adds a writer."""
+    """Decodes by one reader's schema. One thread at a time adds a writer."""
 
     def __init__(self, reader: Schema, writers: Sequence[Schema] = ()) -> None:
         """SchemaError where there is no column for the reader's schema, or it cannot read a writer's."""

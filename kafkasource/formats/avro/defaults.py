@@ -55,7 +55,7 @@ def default_value(schema: Schema, given: Any, place: str, steps: Steps) -> Value
 
 
 def _of_union(schema: Union, given: Any, place: str, steps: Steps) -> Branch:
-    """Of the first branch that takes it, as Java does; the specification before 1.12 had the first branch only."""
+    """Read a default of the first branch that takes it, as Java does; Avro before 1.12 had the first alone."""
     for index, branch in enumerate(schema.branches):
         try:
             return Branch(index, default_value(branch, given, place, steps))
@@ -116,7 +116,7 @@ def _bytes(given: Any) -> bytes | None:
 
 
 def _encodable(text: str) -> bool:
-    """Not so: half of a surrogate pair, which JSON can write."""
+    """Return whether the text is UTF-8: JSON can write half of a surrogate pair, which is not."""
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
 
 

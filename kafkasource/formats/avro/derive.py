@@ -38,34 +38,38 @@ _PLAIN: dict[pa.DataType, Json] = {
 }
 
 
-def derived_schema(kind: pa.DataType) -> str:
+def derived_schema(data_type: pa.DataType) -> str:
     """The schema's JSON. SchemaError with the place where Avro has no such type or name."""
-    text = json.dumps(_schema(plain_type(kind), _TOP, "", "$"), separators=(",", ":"))
+    text = json.dumps(_schema(plain_type(data_type), _TOP, "", "$"), separators=(",", ":"))
     parse_schema(text)
     return text
 
 
-def _schema(kind: pa.DataType, name: str, namespace: str, place: str) -> Json:
-    if types.is_struct(kind):
+def _schema(data_type: pa.DataType, name: str, namespace: str, place: str) -> Json:
+    if types.is_struct(data_type):
         inner = f"{namespace}.{name}" if namespace else name
         fields: list[Json] = [
             {"name": field.name, "type": _of_field(field, field.name, inner, f"{place}.{field.name}")}
-            for field in (kind.field(number) for number in range(kind.num_fields))
+            for field in (data_type.field(number) for number in range(data_type.num_fields))
         ]
         return {"type": "record", **_named(name, namespace), "fields": fields}
-    if types.is_list(kind):
-        return {"type": "array", "items": _of_field(kind.value_field, name, namespace, f"{place}[]")}
-    if types.is_map(kind) and kind.key_type == pa.string():
-        return {"type": "map", "values": _of_field(kind.item_field, name, namespace, f"{place}{{}}")}
-    if types.is_decimal(kind):
+    if types.is_list(data_type):
+        return {"type": "array", "items": _of_field(data_type.value_field, name, namespace, f"{place}[]")}
+    if types.is_map(data_type) and data_type.key_type == pa.string():
+        return {"type": "map", "values": _of_field(data_type.item_field, name, namespace, f"{place}{{}}")}
+    if types.is_decimal(data_type):
         within = f"{namespace}.{name}" if namespace else name
-        logical: dict[str, Json] = {"logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
-        return {"type": "fixed", **_named("fixed", within), "size": _bytes_of(kind.precision), **logical}
-    if types.is_timestamp(kind) and kind.tz is not None:
+        logical: dict[str, Json] = {
+            "logicalType": "decimal",
+            "precision": data_type.precision,
+            "scale": data_type.scale,
+        }
+        return {"type": "fixed", **_named("fixed", within), "size": _bytes_of(data_type.precision), **logical}
+    if types.is_timestamp(data_type) and data_type.tz is not None:
         return {"type": "long", "logicalType": "timestamp-micros"}
-    if kind not in _PLAIN:
-        raise SchemaError(f"{place}: Avro has no type for a column of {kind}")
-    return _PLAIN[kind]
+    if data_type not in _PLAIN:
+        raise SchemaError(f"{place}: Avro has no type for a column of {data_type}")
+    return _PLAIN[data_type]
 
 
 def _of_field(field: pa.Field, name: str, namespace: str, place: str) -> Json:
@@ -78,5 +82,5 @@ def _named(name: str, namespace: str) -> dict[str, Json]:
 
 
 def _bytes_of(precision: int) -> int:
-    """The fewest bytes that hold so many digits and a sign."""
+    """The fewest bytes that hold this many digits and a sign."""
     return int((10**precision - 1).bit_length()) // 8 + 1

@@ -65,12 +65,12 @@ _MICROS_OF = {  # of a timestamp, by whether it has a zone: the schema's logical
 
 
 class AvroEncoder(ColumnEncoder):
-    """Of one column type and one writer's schema. Threads may encode at once."""
+    """Encodes one column type by one writer's schema. Threads may encode at once."""
 
-    def __init__(self, kind: pa.DataType, writer: Schema, prefix: bytes = b"") -> None:
+    def __init__(self, data_type: pa.DataType, writer: Schema, prefix: bytes = b"") -> None:
         """`prefix`: in front of each record. SchemaError with the place where the schema does not take the type."""
         compiler = _Compiler(writer, prefix)
-        compiler.write(plain_type(kind), False, writer, 0, "$")
+        compiler.write(plain_type(data_type), False, writer, 0, "$")
         compiler.program.emit(op.END)
         super().__init__(compiler.program, compiler.may_fail)
 
@@ -87,17 +87,17 @@ class _Compiler:
     def _bytes(self, data: bytes) -> None:
         self.program.emit(op.CONST, self.program.constant(data), len(data))
 
-    def write(self, kind: pa.DataType, may_be_null: bool, schema: Schema, column: int, place: str) -> None:
+    def write(self, data_type: pa.DataType, may_be_null: bool, schema: Schema, column: int, place: str) -> None:
         """The values of a column with their branch, if the schema is a union."""
         self.program.at(place)
         if isinstance(schema, Union):
-            self._union(kind, may_be_null, schema, column, place)
-        elif is_null(schema) or types.is_null(kind):
-            if not is_null(schema) or not types.is_null(kind):
-                raise _misfit(kind, schema, place)
+            self._union(data_type, may_be_null, schema, column, place)
+        elif is_null(schema) or types.is_null(data_type):
+            if not is_null(schema) or not types.is_null(data_type):
+                raise _misfit(data_type, schema, place)
         else:
             self._required(may_be_null, column, place)
-            self._value(kind, schema, column, place)
+            self._value(data_type, schema, column, place)
 
     def _required(self, may_be_null: bool, column: int, place: str) -> None:
         if column:  # a null row has no record
@@ -105,44 +105,44 @@ class _Compiler:
         if may_be_null:
             self.may_fail.append(place)
 
-    def _union(self, kind: pa.DataType, may_be_null: bool, union: Union, column: int, place: str) -> None:
+    def _union(self, data_type: pa.DataType, may_be_null: bool, union: Union, column: int, place: str) -> None:
         null = next((index for index, branch in enumerate(union.branches) if is_null(branch)), None)
-        if types.is_null(kind):
+        if types.is_null(data_type):
             if null is None:
-                raise _misfit(kind, union, place)
+                raise _misfit(data_type, union, place)
             self.program.emit(op.WRITE_BRANCH, 2 * null)
             return
         others = members(union)
-        branch = _branch_for(kind, others)
+        branch = _branch_for(data_type, others)
         if branch is None:
-            self._members(kind, may_be_null, union, null, column, place)
+            self._members(data_type, may_be_null, union, null, column, place)
             return
         number = 2 * union.branches.index(branch)
         if null is None:
             self._required(may_be_null, column, place)
             self.program.emit(op.WRITE_BRANCH, number)
-            self._value(kind, branch, column, place)
+            self._value(data_type, branch, column, place)
             return
         optional = self.program.emit(op.OPTIONAL, column, 2 * null, number, 0)
-        self._value(kind, branch, column, place)
+        self._value(data_type, branch, column, place)
         self.program.code[optional + 4] = self.program.pc
 
     def _members(
-        self, kind: pa.DataType, may_be_null: bool, union: Union, null: int | None, column: int, place: str
+        self, data_type: pa.DataType, may_be_null: bool, union: Union, null: int | None, column: int, place: str
     ) -> None:
         others = members(union)
-        names = [field.name for field in children(kind)] if types.is_struct(kind) else None
+        names = [field.name for field in children(data_type)] if types.is_struct(data_type) else None
         if not others or names != [f"member{number}" for number in range(len(others))]:
-            raise _misfit(kind, union, place)
+            raise _misfit(data_type, union, place)
         jumps = []  # pcs of the words that get the pc behind all
         if null is None:
             self._required(may_be_null, column, place)
         else:
             jumps.append(self.program.emit(op.OPTIONAL, column, 2 * null, -1, 0) + 4)
-        for number, (field, branch) in enumerate(zip(children(kind), others, strict=True)):
+        for number, (field, branch) in enumerate(zip(children(data_type), others, strict=True)):
             if types.is_null(field.type):
-                continue  # never the one that is there
-            within = columns_of(kind, column)[number]
+                continue  # never over an existing number
+            within = columns_of(data_type, column)[number]
             index = 2 * union.branches.index(branch)
             self.program.at(f"{place}({index // 2})")
             member = self.program.emit(op.MEMBER, within, index, 0)
@@ -154,34 +154,34 @@ class _Compiler:
         for word in jumps:
             self.program.code[word] = self.program.pc
 
-    def _value(self, kind: pa.DataType, schema: Schema, column: int, place: str) -> None:
-        """A value that is not null, of a schema that is no union."""
+    def _value(self, data_type: pa.DataType, schema: Schema, column: int, place: str) -> None:
+        """Write a value that is not null, of a schema that is not a union."""
         self.program.at(place)
         if isinstance(schema, Again):
             schema = self._records[schema.name]  # as deep as the column is
-        if isinstance(schema, Record) and types.is_struct(kind):
-            self._record(kind, schema, column, place)
-        elif isinstance(schema, Array) and types.is_list(kind):
-            self._items(column, place, [(kind.value_field, schema.items, f"{place}[]")], kind)
-        elif isinstance(schema, Map) and types.is_map(kind) and kind.key_type == pa.string():
+        if isinstance(schema, Record) and types.is_struct(data_type):
+            self._record(data_type, schema, column, place)
+        elif isinstance(schema, Array) and types.is_list(data_type):
+            self._items(column, place, [(data_type.value_field, schema.items, f"{place}[]")], data_type)
+        elif isinstance(schema, Map) and types.is_map(data_type) and data_type.key_type == pa.string():
             key = (pa.field("key", pa.string(), False), Primitive("string"), f"{place}{{}}")
-            self._items(column, place, [key, (kind.item_field, schema.values, f"{place}{{}}")], kind)
-        elif isinstance(schema, Enum) and kind == pa.string():
+            self._items(column, place, [key, (data_type.item_field, schema.values, f"{place}{{}}")], data_type)
+        elif isinstance(schema, Enum) and data_type == pa.string():
             self._enum(schema, column)
-        elif types.is_decimal(kind) and isinstance(schema, (Primitive, Fixed)):
-            self._decimal(kind, schema, column, place)
-        elif isinstance(schema, Fixed) and kind == pa.binary():
+        elif types.is_decimal(data_type) and isinstance(schema, (Primitive, Fixed)):
+            self._decimal(data_type, schema, column, place)
+        elif isinstance(schema, Fixed) and data_type == pa.binary():
             self.program.emit(op.FIXED, column, schema.size)
-        elif types.is_timestamp(kind) and kind_of(schema) == "long":
-            self._timestamp(kind, schema, column, place)
+        elif types.is_timestamp(data_type) and kind_of(schema) == "long":
+            self._timestamp(data_type, schema, column, place)
         else:
-            opcode = _OTHERS.get(kind_of(schema), {}).get(kind) if isinstance(schema, Primitive) else None
+            opcode = _OTHERS.get(kind_of(schema), {}).get(data_type) if isinstance(schema, Primitive) else None
             if opcode is None:
-                raise _misfit(kind, schema, place)
+                raise _misfit(data_type, schema, place)
             self.program.emit(opcode, column)
 
-    def _record(self, kind: pa.DataType, record: Record, column: int, place: str) -> None:
-        columns, fields = columns_of(kind, column), children(kind)
+    def _record(self, data_type: pa.DataType, record: Record, column: int, place: str) -> None:
+        columns, fields = columns_of(data_type, column), children(data_type)
         names = [field.name for field in record.fields]
         found = matched([field.name for field in fields], names, describe(record), place)
         for field in record.fields:
@@ -193,12 +193,14 @@ class _Compiler:
             else:
                 self.write(fields[number].type, fields[number].nullable, field.schema, columns[number], here)
 
-    def _items(self, column: int, place: str, parts: list[tuple[pa.Field, Schema, str]], kind: pa.DataType) -> None:
+    def _items(
+        self, column: int, place: str, parts: list[tuple[pa.Field, Schema, str]], data_type: pa.DataType
+    ) -> None:
         self._depth += 1
         self.program.depth = max(self.program.depth, self._depth)
         items = self.program.emit(op.ITEMS, column, 0)
         first = self.program.pc
-        for (field, schema, here), within in zip(parts, columns_of(kind, column), strict=True):
+        for (field, schema, here), within in zip(parts, columns_of(data_type, column), strict=True):
             self.write(field.type, field.nullable, schema, within, here)
         self.program.at(place)
         self.program.emit(op.NEXT, first)
@@ -209,37 +211,37 @@ class _Compiler:
         words = self.program.names([(text, number) for number, text in enumerate(enum.symbols)])
         self.program.emit(op.ENUM, column, len(enum.symbols), *words)
 
-    def _decimal(self, kind: pa.DataType, schema: Primitive | Fixed, column: int, place: str) -> None:
+    def _decimal(self, data_type: pa.DataType, schema: Primitive | Fixed, column: int, place: str) -> None:
         logical = schema.logical
         if (
             logical is None
             or not logical.precision
-            or logical.scale != kind.scale
-            or logical.precision < kind.precision
+            or logical.scale != data_type.scale
+            or logical.precision < data_type.precision
         ):
-            raise _misfit(kind, schema, place)
+            raise _misfit(data_type, schema, place)
         if isinstance(schema, Fixed):
             self.program.emit(op.DECIMAL_FIXED, column, schema.size)
         else:
             self.program.emit(op.DECIMAL, column)
 
-    def _timestamp(self, kind: pa.DataType, schema: Schema, column: int, place: str) -> None:
+    def _timestamp(self, data_type: pa.DataType, schema: Schema, column: int, place: str) -> None:
         assert isinstance(schema, Primitive)
-        micros = _MICROS_OF[kind.tz is not None].get(schema.logical.name if schema.logical else "")
+        micros = _MICROS_OF[data_type.tz is not None].get(schema.logical.name if schema.logical else "")
         if micros is None:
-            raise _misfit(kind, schema, place)
+            raise _misfit(data_type, schema, place)
         if micros == 1:
             self.program.emit(op.INT64, column)
         else:
             self.program.emit(op.DIVIDED, column, micros)
 
 
-def _branch_for(kind: pa.DataType, others: tuple[Schema, ...]) -> Schema | None:
+def _branch_for(data_type: pa.DataType, others: tuple[Schema, ...]) -> Schema | None:
     """The branch that takes the column as it is; None where the column must be a struct of members."""
     if len(others) == 1:
         return others[0]
-    if number_of(others) and not types.is_struct(kind):
-        wanted = {pa.int32(): "int", pa.int64(): "long", pa.float32(): "float", pa.float64(): "double"}.get(kind)
+    if number_of(others) and not types.is_struct(data_type):
+        wanted = {pa.int32(): "int", pa.int64(): "long", pa.float32(): "float", pa.float64(): "double"}.get(data_type)
         return next((branch for branch in others if kind_of(branch) == wanted), None)
     return None
 
@@ -258,8 +260,8 @@ def _of_missing(field: Field, place: str) -> bytes:
     )
 
 
-def _misfit(kind: pa.DataType, schema: Schema, place: str) -> SchemaError:
+def _misfit(data_type: pa.DataType, schema: Schema, place: str) -> SchemaError:
     more = ""
     if isinstance(schema, Union) and len(members(schema)) > 1:
         more = ". A union of several types is a struct of member0, member1, ..., one for each type but null"
-    return SchemaError(f"{place}: a column of {kind} cannot be written as {describe(schema)}{more}")
+    return SchemaError(f"{place}: a column of {data_type} cannot be written as {describe(schema)}{more}")

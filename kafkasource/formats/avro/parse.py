@@ -78,7 +78,7 @@ def _no_constant(word: str) -> Any:
 
 
 class _Parser:
-    """What is known of names while texts are read."""
+    """The names that are known while texts are read."""
 
     def __init__(self, references: Mapping[str, str], defaults: bool) -> None:
         self.references = references
@@ -203,7 +203,7 @@ class _Parser:
         return defined
 
     def _depth(self, schema: Schema) -> int:
-        """With every name replaced by what it stands for."""
+        """Return the schema with every name replaced by the type that it stands for."""
         if isinstance(schema, (Record, Enum, Fixed)):
             return self._depth_of[schema.name]
         return 1 + max((self._depth(child) for _, child in children(schema)), default=0)

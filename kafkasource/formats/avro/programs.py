@@ -56,7 +56,7 @@ class Programs:
         self.code = array("i")
         self.entries = array("i")
         self.depth = 0  # frames that a program needs without its calls
-        self._call_frames = 0  # that a call needs, with the one for its return
+        self._call_frames = 0  # that a call needs, with the frame for its return
         self._calls: list[tuple[int, str, str]] = []  # CALLs of routines that are not there yet: record, place
         self._records: Mapping[str, Record] = {}  # of the writer
         self.constants = bytearray()
@@ -93,7 +93,7 @@ class Programs:
         return len(self.entries) - 1
 
     def decoding(self, columns: Sequence[tuple[int, int, int, int]]) -> kernel.Decoding:
-        """Of the programs that there are now."""
+        """Make a decoding of the programs that exist now."""
         if self._image is None:
             words = [memoryview(bytes(each)).cast("i") for each in (self.code, self.entries)]
             depth = self.depth + MOST_CALLS * self._call_frames
@@ -331,7 +331,7 @@ class Programs:
             self._emit(op.INT64 if writer.kind == "int" else op.LONG, column)
 
     def _decimal_limit(self, writer: Primitive | Fixed, node: Node, place: str) -> int | None:
-        """Where the constant is that a decimal's size stays below; None: the column is no decimal."""
+        """Return where the constant is that a decimal's size stays below; None: the column is not a decimal."""
         reader = node.schema
         assert isinstance(reader, (Primitive, Fixed))
         if reader.logical is None or not reader.logical.precision:
@@ -365,7 +365,7 @@ class Programs:
             self._emit(op.SKIP_VARINT)
 
     def _add_routines(self) -> None:
-        """Behind the program, those that it calls and that they call."""
+        """Append the programs that this program calls, near or far."""
         routines: dict[str, tuple[int, int]] = {}
         for call, name, place in self._calls:  # grows meanwhile
             if name not in routines:

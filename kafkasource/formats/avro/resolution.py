@@ -1,4 +1,4 @@
-"""Which of a reader's types takes a writer's value, as the specification's schema resolution says.
+"""Finds the reader's type that takes a writer's value, as the specification's schema resolution says.
 
 Names: a record is taken for the reader's record whatever its name (as Java does), but in a union by its name; an enum
 or a fixed by its name. A name fits with or without its namespace, or where the reader's aliases have it.
@@ -39,7 +39,7 @@ def reads(writer: Schema, reader: Schema) -> bool:
 
 
 def branch_for(writer: Schema, reader: Union) -> int | None:
-    """The branch that takes the writer's type, which is no union: by name, else the same type, else by promotion.
+    """The branch that takes the writer's type, which is not a union: by name, else the same type, else by promotion.
 
     A record of another name goes to the only record there is.
     """
@@ -72,7 +72,7 @@ def matched_fields(writer: Record, reader: Record) -> dict[str, int]:
 
 
 def least_bytes(schema: Schema) -> int:
-    """What a value takes at least; 0: every value takes nothing."""
+    """The fewest bytes that a value takes; 0: every value takes none."""
     if isinstance(schema, Primitive):
         return {"null": 0, "float": 4, "double": 8}.get(schema.kind, 1)
     if isinstance(schema, Fixed):

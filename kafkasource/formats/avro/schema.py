@@ -1,7 +1,7 @@
 """Avro schemas as frozen values.
 
-Names are full names, `namespace.name`. A type that is used twice is the same object twice, so a schema is a graph. It
-has no circles: a record within itself is there as `Again`.
+Names are full names, `namespace.name`. A type that is used twice is the same object twice, so a schema is a graph
+without circles: `Again` stands for a record within itself.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """A record within itself. It has no column, so a reader's schema is refused where it has one."""
+    """A record within itself. There is no column for it, so a reader's schema with one is refused."""
 
     name: str  # of the record
 

@@ -37,7 +37,7 @@ class Node(Protocol):
 
     @property
     def children(self) -> Sequence[Node]:
-        """Of a struct its fields, of a list its items, of a map its keys and values."""
+        """The fields of a struct, the items of a list, the keys and values of a map."""
 
 
 class Layout(Protocol):
@@ -58,15 +58,15 @@ def table(layout: Layout) -> list[tuple[int, int, int, int]]:
     return [(column.kind, column.width, column.level, column.last) for column in layout.columns]
 
 
-def column_of(kind: pa.DataType, level: int, may_be_null: bool) -> Column:
-    if pa.types.is_null(kind):
+def column_of(data_type: pa.DataType, level: int, may_be_null: bool) -> Column:
+    if pa.types.is_null(data_type):
         return Column(NOTHING, 0, level, False)
-    if pa.types.is_boolean(kind):
+    if pa.types.is_boolean(data_type):
         return Column(BITS, 0, level, may_be_null)
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+    if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
         return Column(BINARY, 0, level, may_be_null)
-    if pa.types.is_list(kind) or pa.types.is_map(kind):
+    if pa.types.is_list(data_type) or pa.types.is_map(data_type):
         return Column(ITEM_LIST, 0, level, may_be_null)
-    if pa.types.is_struct(kind):
+    if pa.types.is_struct(data_type):
         return Column(STRUCT, 0, level, may_be_null)
-    return Column(NUMBER, kind.bit_width // 8, level, may_be_null)
+    return Column(NUMBER, data_type.bit_width // 8, level, may_be_null)

@@ -79,10 +79,10 @@ class Decoding(Protocol):
 
 
 class Programs(Protocol):
-    """What the kernel runs for a record, of one reader."""
+    """The words that the kernel runs for a record, of one reader."""
 
     def decoding(self, columns: Sequence[tuple[int, int, int, int]]) -> Decoding:
-        """Of the programs that there are now."""
+        """Make a decoding of the programs that exist now."""
 
     def place_of(self, pc: int) -> str:
         """The place in the schema that a word of the programs is about."""
@@ -116,11 +116,12 @@ def decode(
     of_rows: memoryview | None = None,
     start: int = 0,
 ) -> Decoded:
-    """The rows of a binary column from `start` on, as many as `most_bytes` of columns can hold, at least one. A schema
-    of so many columns that not one row fits takes what one row needs.
+    """Decode rows of a binary column from `start` on, as many as `most_bytes` of columns can hold, at least one.
 
-    `skip_bytes` of each value are no part of the record. `of_rows`: int32, of each row of `values` the number of its
-    program, or NOT_DECODED; without it, all rows have the first. Null stays null and is not bad.
+    Where not even one row fits, the columns take the memory of a single row.
+
+    The first `skip_bytes` of each value are not part of the record. `of_rows`: int32, of each row of `values` the
+    number of its program, or NOT_DECODED; without it, all rows have the first. Null stays null and is not bad.
     """
     if values.type != pa.binary():
         raise TypeError(f"expected a binary column, not {values.type}")
@@ -130,7 +131,7 @@ def decode(
 
 
 class Decoder:
-    """Of the records of one layout. Threads may decode at once."""
+    """Decodes the records of one layout. Threads may decode at once."""
 
     def __init__(self, layout: Layout, programs: Programs) -> None:
         self._layout = layout
@@ -146,7 +147,7 @@ class Decoder:
         programs: memoryview | None = None,
         start: int = 0,
     ) -> Decoded:
-        """As the function `decode`; `programs`: of each row the number of its program, or NOT_DECODED."""
+        """Call the function `decode`; `programs` has each row's program number, or NOT_DECODED."""
         return decode(
             self._layout, self._programs, values, most_bytes, skip_bytes=skip_bytes, of_rows=programs, start=start
         )
@@ -189,7 +190,7 @@ class _Piece:
         rows = max(1, min(len(self._values) - self._start, self._most_bytes // 4 // self._row_bytes))
         rows = min(rows, len(self._values) - self._start)
         end = self._fill(rows, True)
-        if end == self._start and rows:  # not even one record fits beside room for so many
+        if end == self._start and rows:  # not even one record fits beside the room for all rows
             end = self._fill(1, False)
         codes, places = self._codes[: end - self._start], self._places[: end - self._start]
         return Decoded(
@@ -197,7 +198,7 @@ class _Piece:
         )
 
     def _fill(self, rows: int, several: bool) -> int:
-        """Decode up to so many rows; the row behind the last that fits. `several`: do not give up a record."""
+        """Decode at most `rows` rows; return the row behind the last that fits. `several`: do not give up a record."""
         self._allocate(rows, several)
         valid, offsets, data = self._values.buffers()
         places = view_of(offsets).cast("i")
@@ -250,7 +251,7 @@ class _Piece:
         return int(ends[first + rows] - ends[first])
 
     def _make_level(self, level: int, capacity: int) -> None:
-        """Buffers for so many values in the columns of a level; what was in smaller ones is copied."""
+        """Make buffers for this many values in the columns of a level, and copy the smaller ones into them."""
         self._held += capacity - self._capacity[level]  # so that items without any column have a bound, too
         self._capacity[level] = capacity
         for number, column in enumerate(self._layout.columns):
@@ -296,7 +297,7 @@ class _Piece:
         return self._array_of(self._layout.root, rows)
 
     def _array_of(self, node: Node, length: int) -> pa.Array:
-        """The array of a node: the buffers, and what is within it."""
+        """Make the array of a node from its buffers and its children."""
         column = self._layout.columns[node.column]
         if pa.types.is_null(node.type):
             return pa.nulls(length)
@@ -331,7 +332,7 @@ def _values_bytes(column: Column, capacity: int) -> int:
 
 
 def _bytes_of_level(columns: Sequence[Column], level: int, capacity: int) -> int:
-    """What so many values take in the columns of a level."""
+    """The bytes that this many values take in the columns of a level."""
     there = [column for column in columns if column.level == level]
     valid = sum(column.nullable for column in there) * (capacity // 8 + 1)
     return capacity + valid + sum(_values_bytes(column, capacity) for column in there)

@@ -1,6 +1,9 @@
-# C types of kernel.py: see kafkasource/kafka/records/kernel.pxd. Here opcodes are an enum, so that their chain of ifs is a switch.
+# C types of kernel.py: see kafkasource/kafka/records/kernel.pxd. setup.py makes the file of enums.
 cimport cython
 from libc.string cimport memcpy
+from kafkasource.formats.buffers cimport bit_at, is_little, put_bit, signed32, signed64, store32, store64
+
+include "decoding_opcodes.pxi"
 
 cdef extern from *:
     """
@@ -9,141 +12,6 @@ cdef extern from *:
     #endif
     """
     const long long KAFKASOURCE_KERNEL_FINGERPRINT
-
-cdef enum:
-    END = 0
-    VALID = 1
-    NULLS = 2
-    OPTIONAL = 3
-    SWITCH = 4
-    JUMP = 5
-    FAIL = 6
-    BOOLEAN = 7
-    INT32 = 8
-    INT64 = 9
-    LONG = 10
-    MULTIPLY = 11
-    DIVIDE = 12
-    COPY4 = 13
-    COPY8 = 14
-    FLOAT_TO_DOUBLE = 15
-    TO_FLOAT = 16
-    TO_DOUBLE = 17
-    BYTES = 18
-    STRING = 19
-    FIXED = 20
-    ENUM = 21
-    DECIMAL = 22
-    DECIMAL_FIXED = 23
-    LIST = 24
-    BLOCK = 25
-    NEXT = 26
-    SKIP = 27
-    SKIP_VARINT = 28
-    SKIP_SIZED = 29
-    SKIP_LIST = 30
-    SKIP_BLOCK = 31
-    SKIP_NEXT = 32
-    CONST = 33
-    CONST_BYTES = 34
-    ITEMS = 35
-    STEP = 36
-    ITEMS_END = 37
-    CALL = 38
-    RETURN = 39
-
-cdef enum:
-    NOTHING = 0
-    BITS = 1
-    NUMBER = 2
-    BINARY = 3
-    ITEM_LIST = 4
-    STRUCT = 5
-
-cdef enum:
-    CUT = 1
-    BAD_VARINT = 2
-    BAD_LENGTH = 3
-    BAD_BOOLEAN = 4
-    BAD_UTF8 = 5
-    BAD_BRANCH = 6
-    BAD_SYMBOL = 7
-    BAD_DECIMAL = 8
-    BAD_TIMESTAMP = 9
-    BAD_COUNT = 10
-    TRAILING = 11
-    TOO_LARGE = 12
-    UNREADABLE_BRANCH = 13
-    UNKNOWN_SYMBOL = 14
-    BAD_TAG = 15
-    BAD_GROUP = 16
-    MISSING = 17
-    RECURSION = 18
-
-cdef enum:
-    KIND = 0
-    WIDTH = 1
-    LEVEL = 2
-    LAST = 3
-    VALID_AT = 4
-    VALUES_AT = 5
-    DATA_AT = 6
-    ROOM = 7
-
-cdef enum:
-    LEFT = 0
-    PARENT = 1
-
-cdef enum:
-    OUTER_BLOCK = 0
-    OUTER_INDEX = 1
-    OUTER_LIMIT = 2
-    OUTER_GROUP = 3
-
-cdef enum:
-    FIELD_OP = 0
-    FIELD_COLUMN = 1
-    FIELD_LIST = 2
-    FIELD_PRESENCE = 3
-    FIELD_NULLS = 4
-    FIELD_TYPE = 5
-    FIELD_NUMBER = 6
-    FIELD_WIRE = 7
-    FIELD_TAG = 8
-    FIELD_NEXT = 9
-
-cdef enum:
-    READ_INT64 = 1
-    READ_INT32 = 2
-    READ_SINT64 = 3
-    READ_SINT32 = 4
-    READ_BOOL = 5
-    READ_FIXED32 = 6
-    READ_FIXED64 = 7
-    READ_ENUM = 8
-    READ_STRING = 9
-    READ_BYTES = 10
-    READ_MESSAGE = 11
-    READ_GROUP = 12
-
-cdef enum:
-    ALWAYS = 0
-    EXPLICIT = 1
-    IMPLICIT = 2
-
-cdef enum:
-    WIRE_VARINT = 0
-    WIRE_64 = 1
-    WIRE_SIZED = 2
-    WIRE_GROUP = 3
-    WIRE_GROUP_END = 4
-    WIRE_32 = 5
-
-cdef enum:
-    END_REQUIRED = 1
-    END_CONST = 2
-    END_TEXT = 3
-    END_TIME = 4
 
 @cython.locals(raw=cython.ulonglong, bits=cython.ulonglong, byte=cython.uchar, shift=cython.int, left=Py_ssize_t, word=cython.ulonglong, high=cython.ulonglong,
                stops=cython.ulonglong, order=cython.ulonglong, size=Py_ssize_t, seven=cython.ulonglong, pairs=cython.ulonglong, fours=cython.ulonglong,
@@ -158,6 +26,9 @@ cdef inline (long long, Py_ssize_t) read_long(const unsigned char* data, Py_ssiz
 @cython.locals(value=cython.longlong, after=Py_ssize_t, low=cython.longlong, high=cython.longlong)
 cdef (long long, Py_ssize_t) read_int(const unsigned char* data, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
 
+@cython.locals(most_items=cython.longlong, value=cython.longlong, size=cython.longlong, after=Py_ssize_t)
+cdef inline (long long, Py_ssize_t) read_count(const unsigned char* data, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+
 @cython.locals(mask=cython.ulonglong)
 cdef unsigned long long low32(unsigned long long raw) noexcept nogil
 
@@ -167,34 +38,22 @@ cdef inline unsigned int load32(const unsigned char* data, Py_ssize_t at) noexce
 @cython.locals(low=cython.ulonglong, high=cython.ulonglong, whole=cython.ulonglong)
 cdef inline unsigned long long load64(const unsigned char* data, Py_ssize_t at) noexcept nogil
 
-@cython.locals(raw=cython.int)
-cdef inline Py_ssize_t offset_at(const unsigned char* out, Py_ssize_t index) noexcept nogil
-
-@cython.locals(raw=cython.longlong)
-cdef long long load_signed64(const unsigned char* out, Py_ssize_t index) noexcept nogil
-
-cdef inline void store32(unsigned char* out, Py_ssize_t index, int value) noexcept nogil
-
-cdef inline void store64(unsigned char* out, Py_ssize_t index, long long value) noexcept nogil
-
 @cython.locals(single=cython.float)
 cdef void store_as_float(unsigned char* out, Py_ssize_t index, long long value) noexcept nogil
 
 @cython.locals(wide=cython.double)
 cdef void store_as_double(unsigned char* out, Py_ssize_t index, long long value) noexcept nogil
 
+@cython.locals(limit=cython.longlong, rest=cython.longlong)
+cdef inline (long long, bint) scaled(long long value, long long factor, bint divides) noexcept nogil
+
 @cython.locals(single=cython.float, wide=cython.double)
 cdef void store_widened(unsigned char* out, Py_ssize_t index, unsigned int bits) noexcept nogil
-
-@cython.locals(byte=cython.int, mask=cython.int)
-cdef inline void put_bit(unsigned char* out, Py_ssize_t index, int bit) noexcept nogil
 
 cdef void copy(unsigned char* out, Py_ssize_t out_pos, const unsigned char* data, Py_ssize_t pos, Py_ssize_t size, Py_ssize_t left) noexcept nogil
 
 @cython.locals(high=cython.ulonglong, word=cython.ulonglong, first=cython.uint, second=cython.uint, lead=cython.int, byte=cython.int, least=cython.int, most=cython.int, more=cython.int)
 cdef bint is_utf8(const unsigned char* data, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
-
-cdef inline int bit_at(const unsigned char* bitmap, Py_ssize_t index) noexcept nogil
 
 @cython.locals(fill=cython.int, low=cython.ulonglong, high=cython.ulonglong, byte=cython.ulonglong, above=cython.ulonglong, below=cython.ulonglong,
                most_above=cython.ulonglong, most_below=cython.ulonglong, i=Py_ssize_t)
@@ -203,9 +62,6 @@ cdef bint put_decimal(unsigned char* out, Py_ssize_t index, const unsigned char*
 
 @cython.locals(size=Py_ssize_t, value=cython.longlong, places=cython.longlong)
 cdef Py_ssize_t put_decimal_text(unsigned char* out, Py_ssize_t at, long long value) noexcept nogil
-
-@cython.locals(one=cython.uint, first=cython.uchar)
-cdef inline bint sys_is_little() noexcept nogil
 
 
 cpdef Py_ssize_t match_frames(const unsigned char[::1] data, const int[::1] offsets, const unsigned char[::1] valid, Py_ssize_t shift,
@@ -236,8 +92,6 @@ cdef class Decoding:
 
     cpdef set_room(self, Py_ssize_t column, long long room)
 
-    cpdef long long room(self, Py_ssize_t column) except? -1
-
     cpdef start(self, Py_ssize_t row)
 
     cpdef refuse(self)
@@ -257,11 +111,24 @@ cdef class Decoding:
 
     cdef inline int _failed(self, int code, Py_ssize_t pc) noexcept nogil
 
-    @cython.locals(most_items=cython.longlong, code="const int*", pc=Py_ssize_t, pos=Py_ssize_t, index=Py_ssize_t, depth=Py_ssize_t, op=cython.int,
+    @cython.locals(code="const int*", pc=Py_ssize_t, pos=Py_ssize_t, index=Py_ssize_t, depth=Py_ssize_t, op=cython.int, failure=cython.int,
                    value=cython.longlong, after=Py_ssize_t, column=Py_ssize_t, size=cython.longlong, start=Py_ssize_t, raw=cython.ulonglong,
-                   bits=cython.uint, factor=cython.longlong, limit=cython.longlong, rest=cython.longlong, which=Py_ssize_t,
-                   constants="const unsigned char*", parent=Py_ssize_t, least=cython.longlong, width=Py_ssize_t, i=Py_ssize_t, out="unsigned char*")
+                   parent=Py_ssize_t, fits=cython.bint, out="unsigned char*")
     cdef int _record(self, const unsigned char* data, Py_ssize_t end, Py_ssize_t data_end) noexcept nogil
+
+    @cython.locals(code="const int*", pc=Py_ssize_t, pos=Py_ssize_t, index=Py_ssize_t, depth=Py_ssize_t, op=cython.int,
+                   value=cython.longlong, after=Py_ssize_t, column=Py_ssize_t, size=cython.longlong, start=Py_ssize_t, which=Py_ssize_t, bits=cython.uint,
+                   constants="const unsigned char*", out="unsigned char*")
+    cdef int _value(self, const unsigned char* data, Py_ssize_t end, Py_ssize_t data_end) noexcept nogil
+
+    @cython.locals(code="const int*", pc=Py_ssize_t, pos=Py_ssize_t, depth=Py_ssize_t, op=cython.int, value=cython.longlong, after=Py_ssize_t,
+                   size=cython.longlong, least=cython.longlong)
+    cdef int _pass_over(self, const unsigned char* data, Py_ssize_t end) noexcept nogil
+
+    @cython.locals(code="const int*", pc=Py_ssize_t, pos=Py_ssize_t, index=Py_ssize_t, depth=Py_ssize_t, op=cython.int,
+                   value=cython.longlong, after=Py_ssize_t, column=Py_ssize_t, size=cython.longlong, start=Py_ssize_t, parent=Py_ssize_t,
+                   out="unsigned char*")
+    cdef int _rest(self, const unsigned char* data, Py_ssize_t end) noexcept nogil
 
     @cython.locals(out="unsigned char*", width=Py_ssize_t, i=Py_ssize_t)
     cdef void _store_constant(self, Py_ssize_t column, Py_ssize_t index, Py_ssize_t at) noexcept nogil
@@ -270,9 +137,12 @@ cdef class Decoding:
     cdef void _constant(self, Py_ssize_t column, Py_ssize_t start, Py_ssize_t at, Py_ssize_t size) noexcept nogil
 
 
-cdef inline unsigned char* buffer_of(Decoding decoding, Py_ssize_t column, int which) noexcept nogil
 
-cdef inline long long cell_of(Decoding decoding, Py_ssize_t column, int which) noexcept nogil
+cdef inline unsigned char* buffer_of(Decoding decoding, Py_ssize_t column, int which) noexcept nogil:
+    return <unsigned char*><size_t>decoding._cells[8 * column + which]
+
+cdef inline long long cell_of(Decoding decoding, Py_ssize_t column, int which) noexcept nogil:
+    return decoding._cells[8 * column + which]
 
 
 # Inline methods are final: they are called directly.
@@ -283,8 +153,7 @@ cdef class ProtobufDecoding(Decoding):
 
     @cython.locals(code="const int*", pos=Py_ssize_t, index=Py_ssize_t, depth=Py_ssize_t, block=Py_ssize_t, limit=Py_ssize_t, failure=cython.int,
                    tag=cython.ulonglong, after=Py_ssize_t, number=cython.longlong, wire=cython.int, field=Py_ssize_t, following=Py_ssize_t, op=cython.int, moved=Py_ssize_t,
-                   column=Py_ssize_t, items=Py_ssize_t, at=Py_ssize_t, raw=cython.ulonglong, left=cython.ulonglong, size=Py_ssize_t,
-                   out="unsigned char*", start=Py_ssize_t, group=cython.int)
+                   column=Py_ssize_t, items=Py_ssize_t, at=Py_ssize_t, raw=cython.ulonglong, left=cython.ulonglong, size=Py_ssize_t, group=cython.int)
     cdef int _record(self, const unsigned char* data, Py_ssize_t end, Py_ssize_t data_end) noexcept nogil
 
     @cython.locals(low=Py_ssize_t, first=Py_ssize_t, count=Py_ssize_t, begin=Py_ssize_t, middle=Py_ssize_t)
@@ -296,6 +165,11 @@ cdef class ProtobufDecoding(Decoding):
     @cython.locals(out="unsigned char*", raw=cython.ulonglong, after=Py_ssize_t, half=cython.longlong, sign=cython.longlong)
     cdef inline Py_ssize_t _number(self, int op, Py_ssize_t column, int presence, Py_ssize_t at, const unsigned char* data, Py_ssize_t pos,
                                    Py_ssize_t end) noexcept nogil
+
+    @cython.locals(raw=cython.ulonglong, after=Py_ssize_t, left=cython.ulonglong, size=Py_ssize_t, column=Py_ssize_t, presence=cython.int,
+                   out="unsigned char*", start=Py_ssize_t)
+    cdef inline Py_ssize_t _text(self, Py_ssize_t field, Py_ssize_t at, const unsigned char* data, Py_ssize_t pos, Py_ssize_t end,
+                                 Py_ssize_t data_end) noexcept nogil
 
     @cython.locals(raw=cython.ulonglong, after=Py_ssize_t, value=cython.longlong, beyond=cython.longlong, names=Py_ssize_t, begin=Py_ssize_t, count=Py_ssize_t,
                    middle=Py_ssize_t, known=cython.bint, column=Py_ssize_t, out="unsigned char*", start=Py_ssize_t, size=Py_ssize_t, presence=cython.int)

@@ -27,9 +27,20 @@ from typing import TYPE_CHECKING, Any
 try:
     import cython
 except ImportError:
-    from kafkasource.formats.decoding import _nocython as cython
+    from kafkasource.kafka.records import _nocython as cython
 
-if not cython.compiled:  # compiled, they are an enum of kernel.pxd
+if not cython.compiled:  # compiled, kernel.pxd has them
+    from kafkasource.formats.buffers import (
+        bit_at,
+        buffer_of,
+        cell_of,
+        is_little,
+        put_bit,
+        signed32,
+        signed64,
+        store32,
+        store64,
+    )
     from kafkasource.formats.decoding.opcodes import (
         BAD_BOOLEAN,
         BAD_BRANCH,
@@ -53,6 +64,7 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
         COPY4,
         COPY8,
         CUT,
+        DATA_AT,
         DECIMAL,
         DECIMAL_FIXED,
         DIVIDE,
@@ -66,6 +78,10 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
         ITEMS,
         ITEMS_END,
         JUMP,
+        KIND,
+        LAST,
+        LEFT,
+        LEVEL,
         LIST,
         LONG,
         MISSING,
@@ -74,8 +90,10 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
         NULLS,
         NUMBER,
         OPTIONAL,
+        PARENT,
         RECURSION,
         RETURN,
+        ROOM,
         SKIP,
         SKIP_BLOCK,
         SKIP_LIST,
@@ -91,6 +109,9 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
         TRAILING,
         UNKNOWN_SYMBOL,
         VALID,
+        VALID_AT,
+        VALUES_AT,
+        WIDTH,
     )
     from kafkasource.formats.decoding.protobuf_opcodes import (
         ALWAYS,
@@ -108,6 +129,10 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
         FIELD_TAG,
         FIELD_TYPE,
         FIELD_WIRE,
+        OUTER_BLOCK,
+        OUTER_GROUP,
+        OUTER_INDEX,
+        OUTER_LIMIT,
         READ_BOOL,
         READ_ENUM,
         READ_FIXED32,
@@ -125,12 +150,6 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
         WIRE_SIZED,
         WIRE_VARINT,
     )
-
-    # A row of `_table`, the first four given, the others where the buffers are and what they hold.
-    KIND, WIDTH, LEVEL, LAST, VALID_AT, VALUES_AT, DATA_AT, ROOM = range(8)
-    # A frame of the stack: items left of the block, the list's own index; or the message that the field is in.
-    LEFT, PARENT = range(2)
-    OUTER_BLOCK, OUTER_INDEX, OUTER_LIMIT, OUTER_GROUP = range(4)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,7 +173,7 @@ def read_varint(data: Memory, pos: int, end: int) -> tuple[int, int]:
 
 
 def read_several(data: Memory, pos: int, end: int, most_last: int) -> tuple[int, int]:
-    """As `read_varint`, with any number of bytes. `most_last`: the largest tenth byte."""
+    """Read a varint as `read_varint` does, of any number of bytes. `most_last`: the largest tenth byte."""
     if cython.compiled and end >= 8:
         left = end - pos
         word = load64(data, pos) if left >= 8 else load64(data, end - 8) >> (64 - 8 * left) if left > 0 else 0
@@ -197,7 +216,7 @@ def read_several(data: Memory, pos: int, end: int, most_last: int) -> tuple[int,
 
 
 def read_long(data: Memory, pos: int, end: int) -> tuple[int, int]:
-    """As `read_varint`, of a zigzag varint of Avro, which has no bits beyond 64."""
+    """Read a zigzag varint of Avro, which has no bits beyond 64. Returns as `read_varint` does."""
     raw = 0
     after = pos + 1
     if pos < end and data[pos] < 0x80:
@@ -210,13 +229,30 @@ def read_long(data: Memory, pos: int, end: int) -> tuple[int, int]:
 
 
 def read_int(data: Memory, pos: int, end: int) -> tuple[int, int]:
-    """As `read_long`, of 32 bits, in at most five bytes."""
+    """Read a zigzag varint of 32 bits, in at most five bytes."""
     low = -2147483648
     high = 2147483647
     value, after = read_long(data, pos, end)
     if after >= 0 and (after - pos > 5 or value < low or value > high):
         return 0, -2
     return value, after
+
+
+def read_count(data: Memory, pos: int, end: int) -> tuple[int, int]:
+    """(how many items a block of Avro has, next pos); a negative number has the block's bytes behind it. In place of
+    the pos: -1 less the error code."""
+    most_items = 2147483647
+    value, after = read_long(data, pos, end)
+    if after >= 0 and value < 0:
+        if value < -most_items:
+            return 0, -1 - BAD_COUNT
+        value = -value
+        size, after = read_long(data, after, end)
+        if after >= 0 and (size < 0 or size > end - after):
+            return 0, -1 - BAD_LENGTH
+    if after < 0:
+        return 0, -1 - (CUT if after == -1 else BAD_VARINT)
+    return value, -1 - BAD_COUNT if value > most_items else after
 
 
 def low32(raw: int) -> int:
@@ -226,7 +262,7 @@ def low32(raw: int) -> int:
 
 def load32(data: Memory, at: int) -> int:
     """Four bytes, little-endian."""
-    if cython.compiled and sys_is_little():
+    if cython.compiled and is_little():
         whole = 0
         memcpy(cython.address(whole), data + at, 4)  # type: ignore[name-defined, operator]  # noqa: F821
         return whole
@@ -238,47 +274,13 @@ def load32(data: Memory, at: int) -> int:
 
 def load64(data: Memory, at: int) -> int:
     """Eight bytes, little-endian."""
-    if cython.compiled and sys_is_little():
+    if cython.compiled and is_little():
         whole = 0
         memcpy(cython.address(whole), data + at, 8)  # type: ignore[name-defined, operator]  # noqa: F821
         return whole
     low = load32(data, at)
     high = load32(data, at + 4)
     return (high << 32) | low
-
-
-def offset_at(out: Memory, index: int) -> int:
-    """An int32 of this machine, as Arrow's offsets are."""
-    if cython.compiled:
-        raw = 0
-        memcpy(cython.address(raw), out + 4 * index, 4)  # type: ignore[name-defined, operator]  # noqa: F821
-        return raw
-    else:
-        return int.from_bytes(out[4 * index : 4 * index + 4], _ORDER, signed=True)
-
-
-def load_signed64(out: Memory, index: int) -> int:
-    """An int64 of this machine."""
-    if cython.compiled:
-        raw = 0
-        memcpy(cython.address(raw), out + 8 * index, 8)  # type: ignore[name-defined, operator]  # noqa: F821
-        return raw
-    else:
-        return int.from_bytes(out[8 * index : 8 * index + 8], _ORDER, signed=True)
-
-
-def store32(out: Memory, index: int, value: int) -> None:
-    if cython.compiled:
-        memcpy(out + 4 * index, cython.address(value), 4)  # type: ignore[name-defined, operator]  # noqa: F821
-    else:
-        out[4 * index : 4 * index + 4] = (value & 0xFFFFFFFF).to_bytes(4, _ORDER)
-
-
-def store64(out: Memory, index: int, value: int) -> None:
-    if cython.compiled:
-        memcpy(out + 8 * index, cython.address(value), 8)  # type: ignore[name-defined, operator]  # noqa: F821
-    else:
-        out[8 * index : 8 * index + 8] = (value & _MASK).to_bytes(8, _ORDER)
 
 
 def store_as_float(out: Memory, index: int, value: int) -> None:
@@ -301,6 +303,20 @@ def store_as_double(out: Memory, index: int, value: int) -> None:
         out[8 * index : 8 * index + 8] = struct.pack("=d", float(value))
 
 
+def scaled(value: int, factor: int, divides: bool) -> tuple[int, bool]:
+    """(a number times the factor, or by it and rounded down; whether 64 bits hold it)."""
+    if not divides:
+        limit = 9223372036854775807
+        limit = limit // factor
+        return value * factor if -limit <= value <= limit else 0, -limit <= value <= limit
+    if cython.compiled:
+        rest = value % factor
+        value = value // factor
+        return value - 1 if rest < 0 else value, True
+    else:
+        return value // factor, True
+
+
 def store_widened(out: Memory, index: int, bits: int) -> None:
     """A float, by its bits, as a double."""
     if cython.compiled:
@@ -310,12 +326,6 @@ def store_widened(out: Memory, index: int, bits: int) -> None:
         memcpy(out + 8 * index, cython.address(wide), 8)  # type: ignore[name-defined, operator]  # noqa: F821
     else:
         out[8 * index : 8 * index + 8] = struct.pack("=d", *struct.unpack("=f", bits.to_bytes(4, _ORDER)))
-
-
-def put_bit(out: Memory, index: int, bit: int) -> None:
-    byte = out[index >> 3]
-    mask = 1 << (index & 7)
-    out[index >> 3] = (byte | mask) if bit else (byte & (255 ^ mask))
 
 
 def copy(out: Memory, out_pos: int, data: Memory, pos: int, size: int, left: int) -> None:
@@ -330,7 +340,7 @@ def copy(out: Memory, out_pos: int, data: Memory, pos: int, size: int, left: int
 
 
 def is_utf8(data: Memory, pos: int, end: int) -> bool:
-    """As the Unicode standard has it: nothing overlong, no surrogates, nothing above U+10FFFF."""
+    """Check as the Unicode standard does: nothing overlong, no surrogates, nothing above U+10FFFF."""
     while pos < end:
         if cython.compiled:
             high = 0x80808080
@@ -341,7 +351,7 @@ def is_utf8(data: Memory, pos: int, end: int) -> bool:
                 if word & high:
                     break
                 pos += 8
-            if end - pos < 8 and end - pos >= 4:  # the same by four, of which some may be read twice
+            if end - pos < 8 and end - pos >= 4:  # the same for four bytes; some may be read twice
                 first = 0
                 second = 0
                 memcpy(cython.address(first), data + pos, 4)  # type: ignore[name-defined, operator]  # noqa: F821
@@ -386,12 +396,8 @@ def is_utf8(data: Memory, pos: int, end: int) -> bool:
     return True
 
 
-def bit_at(bitmap: Memory, index: int) -> int:
-    return (bitmap[index >> 3] >> (index & 7)) & 1
-
-
 def put_decimal(out: Memory, index: int, data: Memory, pos: int, size: int, constants: Any, limit: int) -> bool:
-    """Big-endian bytes as Arrow's decimal128. False where its size is not below the limit, or it has no bytes."""
+    """Write big-endian bytes as Arrow's decimal128. False where it is not below the limit, or there are no bytes."""
     if size < 1:
         return False
     fill = 0xFF if data[pos] & 0x80 else 0
@@ -428,7 +434,7 @@ def put_decimal(out: Memory, index: int, data: Memory, pos: int, size: int, cons
     most_above = load64(constants, limit + 8)
     if above > most_above or (above == most_above and below >= most_below):
         return False
-    if sys_is_little():
+    if is_little():
         store64(out, 2 * index, low)
         store64(out, 2 * index + 1, high)
     else:
@@ -452,16 +458,6 @@ def put_decimal_text(out: Memory, at: int, value: int) -> int:
         size += 1
         places //= 10
     return size
-
-
-def sys_is_little() -> bool:
-    if cython.compiled:
-        one = 1
-        first = 0
-        memcpy(cython.address(first), cython.address(one), 1)  # type: ignore[name-defined]  # noqa: F821
-        return first == 1
-    else:
-        return _ORDER == "little"
 
 
 def match_frames(
@@ -533,22 +529,6 @@ def match_known(
     return last
 
 
-def buffer_of(decoding: Any, column: int, which: int) -> Any:
-    """A buffer of a column. No method: Cython would call one by a pointer wherever a class may have another."""
-    if cython.compiled:
-        return cython.cast(cython.p_uchar, cython.cast(cython.size_t, decoding._cells[8 * column + which]))
-    else:
-        return decoding._views[8 * column + which]
-
-
-def cell_of(decoding: Any, column: int, which: int) -> int:
-    """What `_table` has."""
-    if cython.compiled:
-        return decoding._cells[8 * column + which]  # type: ignore[no-any-return]
-    else:
-        return decoding._table[column, which]  # type: ignore[no-any-return]
-
-
 class Decoding:
     """Records to the columns of one reader, each record by the program of its writer.
 
@@ -609,9 +589,6 @@ class Decoding:
         if not 0 <= column < self.columns or room < 0:
             raise ValueError("no such room")
         self._table[column, ROOM] = room
-
-    def room(self, column: int) -> int:
-        return self._table[column, ROOM]
 
     def start(self, row: int) -> None:
         """Go on from this row, which is the first of new buffers."""
@@ -725,12 +702,14 @@ class Decoding:
                 out = buffer_of(self, column, VALUES_AT)
                 if width == 8:
                     store64(out, index, 0)
+                elif width == 4:
+                    store32(out, index, 0)
                 else:
                     for i in range(width):
                         out[index * width + i] = 0
             elif kind in (BINARY, ITEM_LIST):
                 out = buffer_of(self, column, VALUES_AT)
-                store32(out, index + 1, offset_at(out, index))
+                store32(out, index + 1, signed32(out, index))
 
     def _full(self, column: int, wanted: int, pc: int, pos: int, index: int, depth: int) -> int:
         """Stop where the room of a column is not enough; `run` goes on at the same instruction."""
@@ -748,7 +727,6 @@ class Decoding:
 
     def _record(self, data: Memory, end: int, data_end: int) -> int:
         """Run the program from where it is. 0, an error code, or -1 where a column is full."""
-        most_items = 2147483647
         if cython.compiled:
             code = cython.address(self._code[0])
         else:
@@ -776,7 +754,7 @@ class Decoding:
                 if op == STRING and not is_utf8(data, after, after + size):
                     return self._failed(BAD_UTF8, pc)
                 out = buffer_of(self, column, VALUES_AT)
-                start = offset_at(out, index)
+                start = signed32(out, index)
                 if size > self._table[column, ROOM] - start:
                     return self._full(column, start + size, pc, pos, index, depth)
                 copy(buffer_of(self, column, DATA_AT), start, data, after, size, data_end - after)
@@ -811,20 +789,9 @@ class Decoding:
                 value, after = read_long(data, pos, end)
                 if after < 0:
                     return self._failed(CUT if after == -1 else BAD_VARINT, pc)
-                factor = code[pc + 2]
-                if op == MULTIPLY:
-                    limit = 9223372036854775807
-                    limit = limit // factor
-                    if value > limit or value < -limit:
-                        return self._failed(BAD_TIMESTAMP, pc)
-                    value = value * factor
-                elif cython.compiled:
-                    rest = value % factor
-                    value = value // factor
-                    if rest < 0:
-                        value -= 1
-                else:
-                    value //= factor
+                value, fits = scaled(value, code[pc + 2], op == DIVIDE)
+                if not fits:
+                    return self._failed(BAD_TIMESTAMP, pc)
                 store64(buffer_of(self, code[pc + 1], VALUES_AT), index, value)
                 pos = after
                 pc += 3
@@ -846,97 +813,17 @@ class Decoding:
                 put_bit(buffer_of(self, code[pc + 1], VALUES_AT), index, data[pos])
                 pos += 1
                 pc += 2
-            elif op in (COPY4, FLOAT_TO_DOUBLE):
-                if end - pos < 4:
-                    return self._failed(CUT, pc)
-                bits = load32(data, pos)
-                if op == COPY4:
-                    store32(buffer_of(self, code[pc + 1], VALUES_AT), index, bits)
-                else:
-                    store_widened(buffer_of(self, code[pc + 1], VALUES_AT), index, bits)
-                pos += 4
-                pc += 2
-            elif op in (TO_FLOAT, TO_DOUBLE):
-                value, after = read_long(data, pos, end)
-                if after < 0:
-                    return self._failed(CUT if after == -1 else BAD_VARINT, pc)
-                if op == TO_FLOAT:
-                    store_as_float(buffer_of(self, code[pc + 1], VALUES_AT), index, value)
-                else:
-                    store_as_double(buffer_of(self, code[pc + 1], VALUES_AT), index, value)
-                pos = after
-                pc += 2
-            elif op == FIXED:
-                column = code[pc + 1]
-                size = code[pc + 2]
-                if size > end - pos:
-                    return self._failed(CUT, pc)
-                out = buffer_of(self, column, VALUES_AT)
-                start = offset_at(out, index)
-                if size > self._table[column, ROOM] - start:
-                    return self._full(column, start + size, pc, pos, index, depth)
-                copy(buffer_of(self, column, DATA_AT), start, data, pos, size, data_end - pos)
-                store32(out, index + 1, start + size)
-                pos += size
-                pc += 3
-            elif op == ENUM:
-                column = code[pc + 1]
-                value, after = read_int(data, pos, end)
-                if after < 0:
-                    return self._failed(CUT if after == -1 else BAD_VARINT, pc)
-                if value < 0 or value >= code[pc + 2]:
-                    return self._failed(BAD_SYMBOL, pc)
-                which = pc + 3 + 2 * value
-                size = code[which + 1]
-                if size < 0:
-                    return self._failed(UNKNOWN_SYMBOL, pc)
-                out = buffer_of(self, column, VALUES_AT)
-                start = offset_at(out, index)
-                if size > self._table[column, ROOM] - start:
-                    return self._full(column, start + size, pc, pos, index, depth)
-                self._constant(column, start, code[which], size)
-                store32(out, index + 1, start + size)
-                pos = after
-                pc += 3 + 2 * code[pc + 2]
-            elif op in (DECIMAL, DECIMAL_FIXED):
-                if op == DECIMAL:
-                    size, after = read_long(data, pos, end)
-                    if after < 0:
-                        return self._failed(CUT if after == -1 else BAD_VARINT, pc)
-                    if size < 0 or size > end - after:
-                        return self._failed(BAD_LENGTH, pc)
-                else:
-                    size = code[pc + 3]
-                    after = pos
-                    if size > end - after:
-                        return self._failed(CUT, pc)
-                out = buffer_of(self, code[pc + 1], VALUES_AT)
-                if cython.compiled:
-                    constants = cython.address(self._constants[0])
-                else:
-                    constants = self._constants
-                if not put_decimal(out, index, data, after, size, constants, code[pc + 2]):
-                    return self._failed(BAD_DECIMAL, pc)
-                pos = after + size
-                pc += 3 if op == DECIMAL else 4
             elif op == LIST:
                 self._stack[depth, LEFT] = 0
                 self._stack[depth, PARENT] = index
                 depth += 1
-                index = offset_at(buffer_of(self, code[pc + 1], VALUES_AT), index)
+                index = signed32(buffer_of(self, code[pc + 1], VALUES_AT), index)
                 pc += 2
             elif op == BLOCK:
-                column = code[pc + 1]
-                value, after = read_long(data, pos, end)
-                if after >= 0 and value < 0:
-                    if value < -most_items:
-                        return self._failed(BAD_COUNT, pc)
-                    value = -value
-                    size, after = read_long(data, after, end)
-                    if after >= 0 and (size < 0 or size > end - after):
-                        return self._failed(BAD_LENGTH, pc)
+                value, after = read_count(data, pos, end)
                 if after < 0:
-                    return self._failed(CUT if after == -1 else BAD_VARINT, pc)
+                    return self._failed(-1 - after, pc)
+                column = code[pc + 1]
                 if value == 0:
                     depth -= 1
                     parent = self._stack[depth, PARENT]
@@ -945,8 +832,7 @@ class Decoding:
                     pos = after
                     pc = code[pc + 3]
                     continue
-                least = code[pc + 2]
-                if value > most_items or (least > 0 and value > (end - after) // least):
+                if code[pc + 2] > 0 and value > (end - after) // code[pc + 2]:
                     return self._failed(BAD_COUNT, pc)
                 if value > self._table[column, ROOM] - index:
                     return self._full(column, index + value, pc, pos, index, depth)
@@ -959,24 +845,132 @@ class Decoding:
                 self._stack[depth - 1, LEFT] -= 1
                 if self._stack[depth - 1, LEFT] > 0:
                     pc += 4
-            elif op == SWITCH:
-                value, after = read_long(data, pos, end)
-                if after < 0:
-                    return self._failed(CUT if after == -1 else BAD_VARINT, pc)
-                if value < 0 or value >= code[pc + 1]:
-                    return self._failed(BAD_BRANCH, pc)
-                pos = after
-                pc = code[pc + 2 + value]
             elif op == JUMP:
                 pc = code[pc + 1]
-            elif op == NULLS:
-                self._nulls(code[pc + 1], code[pc + 2], index)
-                pc += 3
             elif op == END:
                 if pos != end:
                     return self._failed(TRAILING, pc)
                 return 0
-            elif op == SKIP:
+            else:
+                self._pc = pc
+                self._pos = pos
+                self._index = index
+                self._depth = depth
+                if op == SWITCH or SKIP <= op <= SKIP_NEXT:
+                    failure = self._pass_over(data, end)
+                elif BOOLEAN <= op <= DECIMAL_FIXED:
+                    failure = self._value(data, end, data_end)
+                else:
+                    failure = self._rest(data, end)
+                if failure:
+                    return failure
+                pc = self._pc
+                pos = self._pos
+                index = self._index
+                depth = self._depth
+
+    def _value(self, data: Memory, end: int, data_end: int) -> int:
+        """Run one instruction of a rarer kind of value. As `_record`; then the next instruction is `_pc`."""
+        if cython.compiled:
+            code = cython.address(self._code[0])
+        else:
+            code = self._code
+        pc = self._pc
+        pos = self._pos
+        index = self._index
+        depth = self._depth
+        op = code[pc]
+        if op in (COPY4, FLOAT_TO_DOUBLE):
+            if end - pos < 4:
+                return self._failed(CUT, pc)
+            bits = load32(data, pos)
+            if op == COPY4:
+                store32(buffer_of(self, code[pc + 1], VALUES_AT), index, bits)
+            else:
+                store_widened(buffer_of(self, code[pc + 1], VALUES_AT), index, bits)
+            pos += 4
+            pc += 2
+        elif op in (TO_FLOAT, TO_DOUBLE):
+            value, after = read_long(data, pos, end)
+            if after < 0:
+                return self._failed(CUT if after == -1 else BAD_VARINT, pc)
+            if op == TO_FLOAT:
+                store_as_float(buffer_of(self, code[pc + 1], VALUES_AT), index, value)
+            else:
+                store_as_double(buffer_of(self, code[pc + 1], VALUES_AT), index, value)
+            pos = after
+            pc += 2
+        elif op == FIXED:
+            column = code[pc + 1]
+            size = code[pc + 2]
+            if size > end - pos:
+                return self._failed(CUT, pc)
+            out = buffer_of(self, column, VALUES_AT)
+            start = signed32(out, index)
+            if size > self._table[column, ROOM] - start:
+                return self._full(column, start + size, pc, pos, index, depth)
+            copy(buffer_of(self, column, DATA_AT), start, data, pos, size, data_end - pos)
+            store32(out, index + 1, start + size)
+            pos += size
+            pc += 3
+        elif op == ENUM:
+            column = code[pc + 1]
+            value, after = read_int(data, pos, end)
+            if after < 0:
+                return self._failed(CUT if after == -1 else BAD_VARINT, pc)
+            if value < 0 or value >= code[pc + 2]:
+                return self._failed(BAD_SYMBOL, pc)
+            which = pc + 3 + 2 * value
+            size = code[which + 1]
+            if size < 0:
+                return self._failed(UNKNOWN_SYMBOL, pc)
+            out = buffer_of(self, column, VALUES_AT)
+            start = signed32(out, index)
+            if size > self._table[column, ROOM] - start:
+                return self._full(column, start + size, pc, pos, index, depth)
+            self._constant(column, start, code[which], size)
+            store32(out, index + 1, start + size)
+            pos = after
+            pc += 3 + 2 * code[pc + 2]
+        elif op in (DECIMAL, DECIMAL_FIXED):
+            if op == DECIMAL:
+                size, after = read_long(data, pos, end)
+                if after < 0:
+                    return self._failed(CUT if after == -1 else BAD_VARINT, pc)
+                if size < 0 or size > end - after:
+                    return self._failed(BAD_LENGTH, pc)
+            else:
+                size = code[pc + 3]
+                after = pos
+                if size > end - after:
+                    return self._failed(CUT, pc)
+            out = buffer_of(self, code[pc + 1], VALUES_AT)
+            if cython.compiled:
+                constants = cython.address(self._constants[0])
+            else:
+                constants = self._constants
+            if not put_decimal(out, index, data, after, size, constants, code[pc + 2]):
+                return self._failed(BAD_DECIMAL, pc)
+            pos = after + size
+            pc += 3 if op == DECIMAL else 4
+        self._pc = pc
+        self._pos = pos
+        return 0
+
+    def _pass_over(self, data: Memory, end: int) -> int:
+        """Run instructions that pass over values or choose a branch, up to another one. As `_value`."""
+        if cython.compiled:
+            code = cython.address(self._code[0])
+        else:
+            code = self._code
+        pc = self._pc
+        pos = self._pos
+        depth = self._depth
+        while True:
+            op = code[pc]
+            if op != SWITCH and op != JUMP and (op < SKIP or op > SKIP_NEXT):
+                break
+            if op == SKIP:
                 if code[pc + 1] > end - pos:
                     return self._failed(CUT, pc)
                 pos += code[pc + 1]
@@ -1006,63 +1000,96 @@ class Decoding:
                 if after < 0:
                     return self._failed(CUT if after == -1 else BAD_VARINT, pc)
                 pos = after
+                least = code[pc + 1]
                 if value == 0:
                     depth -= 1
                     pc = code[pc + 2]
-                    continue
-                least = code[pc + 1]
-                if least > 0:
+                elif least > 0:
                     if value > (end - pos) // least:
                         return self._failed(BAD_COUNT, pc)
                     self._stack[depth - 1, LEFT] = value
                     pc += 3
+            elif op == SWITCH:
+                value, after = read_long(data, pos, end)
+                if after < 0:
+                    return self._failed(CUT if after == -1 else BAD_VARINT, pc)
+                if value < 0 or value >= code[pc + 1]:
+                    return self._failed(BAD_BRANCH, pc)
+                pos = after
+                pc = code[pc + 2 + value]
+            elif op == JUMP:
+                pc = code[pc + 1]
             elif op == SKIP_NEXT:
                 pc = code[pc + 1]
                 self._stack[depth - 1, LEFT] -= 1
                 if self._stack[depth - 1, LEFT] > 0:
                     pc += 3
-            elif op == CALL:
-                if depth + code[pc + 2] > self._most_frames:
-                    return self._failed(RECURSION, pc)
-                self._stack[depth, PARENT] = pc + 3
-                depth += 1
-                pc = code[pc + 1]
-            elif op == RETURN:
-                depth -= 1
-                pc = self._stack[depth, PARENT]
-            elif op == CONST:
-                self._store_constant(code[pc + 1], index, code[pc + 2])
-                pc += 3
-            elif op == CONST_BYTES:
-                column = code[pc + 1]
-                size = code[pc + 3]
-                out = buffer_of(self, column, VALUES_AT)
-                start = offset_at(out, index)
-                if size > self._table[column, ROOM] - start:
-                    return self._full(column, start + size, pc, pos, index, depth)
-                self._constant(column, start, code[pc + 2], size)
-                store32(out, index + 1, start + size)
-                pc += 4
-            elif op == ITEMS:
-                column = code[pc + 1]
-                start = offset_at(buffer_of(self, column, VALUES_AT), index)
-                if code[pc + 2] > self._table[column, ROOM] - start:
-                    return self._full(column, start + code[pc + 2], pc, pos, index, depth)
-                self._stack[depth, PARENT] = index
-                depth += 1
-                index = start
-                pc += 3
-            elif op == STEP:
-                index += 1
-                pc += 1
-            elif op == ITEMS_END:
-                depth -= 1
-                parent = self._stack[depth, PARENT]
-                store32(buffer_of(self, code[pc + 1], VALUES_AT), parent + 1, index)
-                index = parent
-                pc += 2
-            else:  # FAIL
-                return self._failed(code[pc + 1], pc)
+        self._pc = pc
+        self._pos = pos
+        self._depth = depth
+        return 0
+
+    def _rest(self, data: Memory, end: int) -> int:
+        """Run one instruction that is no value. As `_value`."""
+        if cython.compiled:
+            code = cython.address(self._code[0])
+        else:
+            code = self._code
+        pc = self._pc
+        pos = self._pos
+        index = self._index
+        depth = self._depth
+        op = code[pc]
+        if op == NULLS:
+            self._nulls(code[pc + 1], code[pc + 2], index)
+            pc += 3
+        elif op == CALL:
+            if depth + code[pc + 2] > self._most_frames:
+                return self._failed(RECURSION, pc)
+            self._stack[depth, PARENT] = pc + 3
+            depth += 1
+            pc = code[pc + 1]
+        elif op == RETURN:
+            depth -= 1
+            pc = self._stack[depth, PARENT]
+        elif op == CONST:
+            self._store_constant(code[pc + 1], index, code[pc + 2])
+            pc += 3
+        elif op == CONST_BYTES:
+            column = code[pc + 1]
+            size = code[pc + 3]
+            out = buffer_of(self, column, VALUES_AT)
+            start = signed32(out, index)
+            if size > self._table[column, ROOM] - start:
+                return self._full(column, start + size, pc, pos, index, depth)
+            self._constant(column, start, code[pc + 2], size)
+            store32(out, index + 1, start + size)
+            pc += 4
+        elif op == ITEMS:
+            column = code[pc + 1]
+            start = signed32(buffer_of(self, column, VALUES_AT), index)
+            if code[pc + 2] > self._table[column, ROOM] - start:
+                return self._full(column, start + code[pc + 2], pc, pos, index, depth)
+            self._stack[depth, PARENT] = index
+            depth += 1
+            index = start
+            pc += 3
+        elif op == STEP:
+            index += 1
+            pc += 1
+        elif op == ITEMS_END:
+            depth -= 1
+            parent = self._stack[depth, PARENT]
+            store32(buffer_of(self, code[pc + 1], VALUES_AT), parent + 1, index)
+            index = parent
+            pc += 2
+        else:  # FAIL
+            return self._failed(code[pc + 1], pc)
+        self._pc = pc
+        self._pos = pos
+        self._index = index
+        self._depth = depth
+        return 0
 
     def _store_constant(self, column: int, index: int, at: int) -> None:
         """A number or boolean of the constants to a column."""
@@ -1093,7 +1120,7 @@ class ProtobufDecoding(Decoding):
     """
 
     def _record(self, data: Memory, end: int, data_end: int) -> int:
-        """As `Decoding._record`. Where a column is full, the field is read again from its tag."""
+        """Read a message as `Decoding._record` does. Where a column is full, the field is read again from its tag."""
         if cython.compiled:
             code = cython.address(self._code[0])
         else:
@@ -1173,7 +1200,7 @@ class ProtobufDecoding(Decoding):
             items = code[field + FIELD_LIST]
             at = index
             if items >= 0:
-                at = offset_at(buffer_of(self, items, VALUES_AT), index + 1)
+                at = signed32(buffer_of(self, items, VALUES_AT), index + 1)
                 if at >= cell_of(self, items, ROOM):
                     return self._full(items, at + 1, block, pos, index, depth)
             if op >= READ_MESSAGE:
@@ -1211,28 +1238,11 @@ class ProtobufDecoding(Decoding):
                 self._group = group
                 continue
             if op >= READ_STRING:
-                raw, after = read_varint(data, after, limit)
-                if after < 0:
-                    return self._failed(CUT if after == -1 else BAD_VARINT, field)
-                left = limit - after
-                if raw > left:
-                    return self._failed(BAD_LENGTH, field)
-                size = raw
-                if op == READ_STRING and not is_utf8(data, after, after + size):
-                    return self._failed(BAD_UTF8, field)
-                out = buffer_of(self, column, VALUES_AT)
-                start = offset_at(out, at)
-                if size > cell_of(self, column, ROOM) - start:
-                    return self._full(column, start + size, block, pos, index, depth)
-                copy(buffer_of(self, column, DATA_AT), start, data, after, size, data_end - after)
-                store32(out, at + 1, start + size)
-                if code[field + FIELD_PRESENCE]:
-                    put_bit(
-                        buffer_of(self, column, VALID_AT),
-                        at,
-                        1 if code[field + FIELD_PRESENCE] == EXPLICIT or size else 0,
-                    )
-                moved = after + size
+                moved = self._text(field, at, data, after, limit, data_end)
+                if moved == -1:
+                    return self._full(self.wanted_column, self.wanted, block, pos, index, depth)
+                if moved < 0:
+                    return self._failed(-moved - 1, field)
             elif op == READ_ENUM:
                 moved = self._name(field, at, data, after, limit)
                 if moved == -1:
@@ -1257,7 +1267,7 @@ class ProtobufDecoding(Decoding):
         """Nothing is there yet at a row. Of its numbers and validity that is so already: the buffers began as zeros."""
         for each in range(self._code[lists]):
             out = buffer_of(self, self._code[lists + 1 + each], VALUES_AT)
-            store32(out, index + 1, offset_at(out, index))
+            store32(out, index + 1, signed32(out, index))
 
     def _search(self, block: int, number: int) -> int:
         """The entry of a field number that is not looked up directly; 0: there is none."""
@@ -1320,6 +1330,31 @@ class ProtobufDecoding(Decoding):
             put_bit(buffer_of(self, column, VALID_AT), at, 1 if presence == EXPLICIT or raw != 0 else 0)
         return after
 
+    def _text(self, field: int, at: int, data: Memory, pos: int, end: int, data_end: int) -> int:
+        """Read a string or bytes to its column. As `_name` returns."""
+        raw, after = read_varint(data, pos, end)
+        if after < 0:
+            return -1 - (CUT if after == -1 else BAD_VARINT)
+        left = end - after
+        if raw > left:
+            return -1 - BAD_LENGTH
+        size = raw
+        if self._code[field + FIELD_OP] == READ_STRING and not is_utf8(data, after, after + size):
+            return -1 - BAD_UTF8
+        column = self._code[field + FIELD_COLUMN]
+        presence = self._code[field + FIELD_PRESENCE]
+        out = buffer_of(self, column, VALUES_AT)
+        start = signed32(out, at)
+        if size > cell_of(self, column, ROOM) - start:
+            self.wanted_column = column
+            self.wanted = start + size
+            return -1
+        copy(buffer_of(self, column, DATA_AT), start, data, after, size, data_end - after)
+        store32(out, at + 1, start + size)
+        if presence:
+            put_bit(buffer_of(self, column, VALID_AT), at, 1 if presence == EXPLICIT or size else 0)
+        return after + size
+
     def _name(self, field: int, at: int, data: Memory, pos: int, end: int) -> int:
         """Read an enum to its column of names. The next pos, -1 where the column is full (`wanted`), or -1 less the
         error code. `_unnamed`: the number is an unknown field, and nothing was written."""
@@ -1350,7 +1385,7 @@ class ProtobufDecoding(Decoding):
             return after
         column = self._code[field + FIELD_COLUMN]
         out = buffer_of(self, column, VALUES_AT)
-        start = offset_at(out, at)
+        start = signed32(out, at)
         size = self._code[names + 6 + 3 * begin] if known else self._code[names + 2] + 11
         if size > cell_of(self, column, ROOM) - start:
             self.wanted_column = column
@@ -1382,7 +1417,7 @@ class ProtobufDecoding(Decoding):
         items = self._code[field + FIELD_LIST]
         column = self._code[field + FIELD_COLUMN]
         out = buffer_of(self, items, VALUES_AT)
-        at = offset_at(out, index + 1)
+        at = signed32(out, index + 1)
         count = size
         if op == READ_FIXED64:
             count = size >> 3
@@ -1455,7 +1490,7 @@ class ProtobufDecoding(Decoding):
                 return -1 - BAD_TAG
 
     def _ended(self, at: int, index: int) -> int:
-        """What the end of a record or item shows. 0, an error code, or -1 where a column is full (`wanted`)."""
+        """Check and complete a record or item at its end. 0, an error code, or -1 where a column is full (`wanted`)."""
         while self._code[at]:
             op = self._code[at]
             within = self._code[at + 1]
@@ -1463,8 +1498,8 @@ class ProtobufDecoding(Decoding):
             if within < 0 or self._is_there(within, index):
                 if op == END_TIME:
                     if self._is_there(column, index):
-                        seconds = load_signed64(buffer_of(self, column + 1, VALUES_AT), index)
-                        nanos = offset_at(buffer_of(self, column + 2, VALUES_AT), index)
+                        seconds = signed64(buffer_of(self, column + 1, VALUES_AT), index)
+                        nanos = signed32(buffer_of(self, column + 2, VALUES_AT), index)
                         limit = 9223372036853
                         if seconds > limit or seconds < -limit:
                             return self._failed(BAD_TIMESTAMP, self._code[at + 5])
@@ -1481,10 +1516,10 @@ class ProtobufDecoding(Decoding):
                         put_bit(buffer_of(self, column, VALID_AT), index, 1)
                 else:
                     out = buffer_of(self, column, VALUES_AT)
-                    start = offset_at(out, index)
+                    start = signed32(out, index)
                     nullable = cell_of(self, column, VALID_AT) != 0
                     if (nullable and not self._is_there(column, index)) or (
-                        not nullable and offset_at(out, index + 1) == start
+                        not nullable and signed32(out, index + 1) == start
                     ):
                         size = self._code[at + 4]
                         if size > cell_of(self, column, ROOM) - start:

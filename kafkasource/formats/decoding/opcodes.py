@@ -1,7 +1,7 @@
 """The instructions of a program: int32 words, the first the opcode, the others as the comment says.
 
 A program is run for each record. `index` is where the values go: the row, or within a list the item. `c` is a column.
-kernel.pxd has the same numbers, which the compiled kernel needs as constants of C; a test compares the two.
+setup.py makes an enum of C of all numbers here, for the compiled kernel, so that its chain of ifs is a switch.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LIST = 24  # c: index becomes the first item's
 BLOCK = 25  # c, least bytes of an item, pc behind the list: reads how many items follow, goes on at the first
 NEXT = 26  # pc of the BLOCK: the next item
 
-# What the reader leaves out.
+# Values that the reader leaves out.
 SKIP = 27  # bytes
 SKIP_VARINT = 28
 SKIP_SIZED = 29  # bytes or a string
@@ -59,6 +59,11 @@ ITEMS_END = 37  # c: n items are there
 
 # Kinds of columns.
 NOTHING, BITS, NUMBER, BINARY, ITEM_LIST, STRUCT = range(6)
+
+# A row of the kernel's table of columns: the first four are given, the others say where its buffers are.
+KIND, WIDTH, LEVEL, LAST, VALID_AT, VALUES_AT, DATA_AT, ROOM = range(8)
+# A frame of the kernel's stack: items left of the block, the list's own index.
+LEFT, PARENT = range(2)
 
 # Error codes of a record.
 CUT = 1

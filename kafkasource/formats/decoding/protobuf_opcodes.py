@@ -18,7 +18,7 @@ A message has a block, and each of its fields an entry. Neither is shared: a typ
 
 At 0 there is an entry of no field, whose next is itself.
 
-kernel.pxd has the same numbers, which the compiled kernel needs as constants of C; a test compares the two.
+setup.py makes an enum of C of all numbers here, for the compiled kernel.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ BLOCK_WORDS = 5
 ENTRY_WORDS = 10
 NAMES_WORDS = 4
 ENDING_WORDS = 6
+
+# A frame of the kernel's stack: the message that the field is in.
+OUTER_BLOCK, OUTER_INDEX, OUTER_LIMIT, OUTER_GROUP = range(4)
 
 # An entry.
 FIELD_OP, FIELD_COLUMN, FIELD_LIST, FIELD_PRESENCE, FIELD_NULLS, FIELD_TYPE, FIELD_NUMBER, FIELD_WIRE = range(8)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from kafkasource.kafka.records.kernels import load_kernel
 
-_loaded, STALE = load_kernel(__name__, Path(__file__).parent, ("kernel.py", "kernel.pxd"))
+_SOURCES = ("kernel.py", "kernel.pxd", "opcodes.py", "../buffers.pxd")
+_loaded, STALE = load_kernel(__name__, Path(__file__).parent, _SOURCES)
 if TYPE_CHECKING:
     from kafkasource.formats.encoding import kernel
 else:

@@ -37,7 +37,7 @@ class CannotEncode(KafkaSourceError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows [start, end) of a column, as records. Null stays null, and what cannot be encoded is empty."""
+    """Rows [start, end) of a column, as records. Null stays null; a row that cannot be encoded has an empty record."""
 
     records: pa.BinaryArray
     start: int
@@ -46,7 +46,7 @@ class Piece:
 
 
 class ColumnEncoder:
-    """What the formats' encoders are, once they have made the program. Threads may encode at once."""
+    """Encodes by a program that a format has made. Threads may encode at once."""
 
     def __init__(self, program: Program, may_fail: Sequence[str]) -> None:
         """`may_fail`: where the column may be null and the schema's type may not: a null there is an error of its
@@ -55,7 +55,7 @@ class ColumnEncoder:
         self.may_fail = tuple(may_fail)
 
     def pieces(self, values: pa.Array, most_bytes: int, *, passing_over: bool = False) -> Iterator[Piece]:
-        """As the function `pieces`, of an array of any form of the type."""
+        """Call the function `pieces` for an array of any form of the type."""
         return pieces(self._program, arrow_input.plain(values), most_bytes, passing_over=passing_over)
 
 

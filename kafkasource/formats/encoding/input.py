@@ -27,52 +27,52 @@ _PLAIN = {
 }
 
 
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type to which a column is cast before it is encoded. Those of Spark are so already, but for large ones."""
-    if types.is_dictionary(kind):
-        return plain_type(kind.value_type)
-    if types.is_timestamp(kind):
-        return pa.timestamp("us", kind.tz)
-    if types.is_duration(kind) or types.is_time(kind):
-        return pa.duration("us") if types.is_duration(kind) else pa.time64("us")
-    if types.is_fixed_size_binary(kind):
+def plain_type(data_type: pa.DataType) -> pa.DataType:
+    """The type to which a column is cast before it is encoded. Only Spark's large types change."""
+    if types.is_dictionary(data_type):
+        return plain_type(data_type.value_type)
+    if types.is_timestamp(data_type):
+        return pa.timestamp("us", data_type.tz)
+    if types.is_duration(data_type) or types.is_time(data_type):
+        return pa.duration("us") if types.is_duration(data_type) else pa.time64("us")
+    if types.is_fixed_size_binary(data_type):
         return pa.binary()
-    if types.is_decimal(kind):
-        return kind if kind.precision > 38 else pa.decimal128(kind.precision, kind.scale)
-    if types.is_struct(kind):
-        return pa.struct([_plain_field(kind.field(number)) for number in range(kind.num_fields)])
-    if types.is_map(kind):
-        return pa.map_(_plain_field(kind.key_field), _plain_field(kind.item_field))
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return pa.list_(_plain_field(kind.value_field))
-    return _PLAIN.get(kind, kind)
+    if types.is_decimal(data_type):
+        return data_type if data_type.precision > 38 else pa.decimal128(data_type.precision, data_type.scale)
+    if types.is_struct(data_type):
+        return pa.struct([_plain_field(data_type.field(number)) for number in range(data_type.num_fields)])
+    if types.is_map(data_type):
+        return pa.map_(_plain_field(data_type.key_field), _plain_field(data_type.item_field))
+    if types.is_list(data_type) or types.is_large_list(data_type) or types.is_fixed_size_list(data_type):
+        return pa.list_(_plain_field(data_type.value_field))
+    return _PLAIN.get(data_type, data_type)
 
 
 def _plain_field(field: pa.Field) -> pa.Field:
     return pa.field(field.name, plain_type(field.type), field.nullable)
 
 
-def is_text(kind: pa.DataType) -> bool:
-    return bool(plain_type(kind) == pa.string())
+def is_text(data_type: pa.DataType) -> bool:
+    return bool(plain_type(data_type) == pa.string())
 
 
-def children(kind: pa.DataType) -> list[pa.Field]:
+def children(data_type: pa.DataType) -> list[pa.Field]:
     """The columns directly within one of a plain type."""
-    if types.is_struct(kind):
-        return [kind.field(number) for number in range(kind.num_fields)]
-    if types.is_map(kind):
-        return [kind.key_field, kind.item_field]
-    return [kind.value_field] if types.is_list(kind) else []
+    if types.is_struct(data_type):
+        return [data_type.field(number) for number in range(data_type.num_fields)]
+    if types.is_map(data_type):
+        return [data_type.key_field, data_type.item_field]
+    return [data_type.value_field] if types.is_list(data_type) else []
 
 
-def columns_within(kind: pa.DataType) -> int:
+def columns_within(data_type: pa.DataType) -> int:
     """How many columns a type has, itself among them."""
-    return 1 + sum(columns_within(each.type) for each in children(kind))
+    return 1 + sum(columns_within(each.type) for each in children(data_type))
 
 
-def columns_of(kind: pa.DataType, column: int) -> list[int]:
+def columns_of(data_type: pa.DataType, column: int) -> list[int]:
     """The numbers of the columns directly within one."""
-    sizes = [columns_within(field.type) for field in children(kind)]
+    sizes = [columns_within(field.type) for field in children(data_type)]
     return list(accumulate(sizes, initial=column + 1))[:-1]
 
 

@@ -1,6 +1,9 @@
-# C types of kernel.py: see kafkasource/kafka/records/kernel.pxd. Opcodes are an enum, so that their chain of ifs is a switch.
+# C types of kernel.py: see kafkasource/kafka/records/kernel.pxd. setup.py makes the file of enums.
 cimport cython
 from libc.string cimport memcpy, memmove
+from kafkasource.formats.buffers cimport bit_at, is_little, product, signed32, signed64
+
+include "encoding_opcodes.pxi"
 
 cdef extern from *:
     """
@@ -26,87 +29,6 @@ cdef extern from *:
     const unsigned long long NAN_WORD
     const unsigned long long INFINITY_WORD
 
-cdef enum:
-    END = 0
-    CONST = 1
-    REQUIRED = 2
-    OPTIONAL = 3
-    MEMBER = 4
-    JUMP = 5
-    FAIL = 6
-    WRITE_BRANCH = 7
-    BOOLEAN = 8
-    INT8 = 9
-    INT16 = 10
-    INT32 = 11
-    INT64 = 12
-    DIVIDED = 13
-    COPY4 = 14
-    COPY8 = 15
-    WIDENED = 16
-    SIZED = 17
-    FIXED = 18
-    ENUM = 19
-    DECIMAL = 20
-    DECIMAL_FIXED = 21
-    ITEMS = 22
-    NEXT = 23
-    TAG = 24
-    UNSET = 25
-    VARINT = 26
-    TEXT = 27
-    NAME = 28
-    OPEN = 29
-    CLOSE = 30
-    PARTS = 31
-    NEXT_PART = 32
-    TIME = 33
-    PUT = 34
-    COMMA = 35
-    PROPERTY = 36
-    NULL_ITEM = 37
-    TRUTH = 38
-    WHOLE = 39
-    REAL = 40
-    DECIMAL_TEXT = 41
-    QUOTED = 42
-    BASE64 = 43
-    DATE = 44
-    TIMESTAMP = 45
-    TIME_OF_DAY = 46
-    SYMBOL = 47
-
-cdef enum:
-    NAME_TAG = 1
-    NAME_SET = 2
-
-cdef enum:
-    REAL_QUOTED = 0
-    REAL_BARE = 1
-    REAL_REFUSED = 2
-
-cdef enum:
-    MOST_VARINT = 10
-    MOST_NUMBER = 160
-
-cdef enum:
-    LEAST_TEN = -292
-
-cdef enum:
-    VALID_AT = 0
-    VALUES_AT = 1
-    DATA_AT = 2
-    SHIFT = 3
-
-cdef enum:
-    NULL_VALUE = 1
-    UNKNOWN_SYMBOL = 2
-    BAD_SIZE = 3
-    BAD_DECIMAL = 4
-    NO_MEMBER = 5
-    TOO_LARGE = 6
-    NOT_FINITE = 7
-
 cdef inline Py_ssize_t put_varint(unsigned char* out, Py_ssize_t pos, unsigned long long raw) noexcept nogil
 
 @cython.locals(raw=cython.ulonglong, sign=cython.longlong)
@@ -115,12 +37,6 @@ cdef inline Py_ssize_t put_long(unsigned char* out, Py_ssize_t pos, long long va
 @cython.locals(raw=cython.short)
 cdef inline int signed16(const unsigned char* data, Py_ssize_t index) noexcept nogil
 
-@cython.locals(raw=cython.int)
-cdef inline Py_ssize_t signed32(const unsigned char* data, Py_ssize_t index) noexcept nogil
-
-@cython.locals(raw=cython.longlong)
-cdef inline long long signed64(const unsigned char* data, Py_ssize_t index) noexcept nogil
-
 cdef inline void copy(unsigned char* out, Py_ssize_t out_pos, const unsigned char* data, Py_ssize_t pos, Py_ssize_t size) noexcept nogil
 
 @cython.locals(i=Py_ssize_t)
@@ -128,11 +44,6 @@ cdef inline void copy_little(unsigned char* out, Py_ssize_t out_pos, const unsig
 
 @cython.locals(single=cython.float, wide=cython.double, raw=cython.ulonglong, i=cython.int)
 cdef void copy_widened(unsigned char* out, Py_ssize_t out_pos, const unsigned char* data, Py_ssize_t index) noexcept nogil
-
-@cython.locals(one=cython.uint, first=cython.uchar)
-cdef inline bint is_little() noexcept nogil
-
-cdef inline int bit_at(const unsigned char* bitmap, Py_ssize_t index) noexcept nogil
 
 @cython.locals(low=cython.longlong, high=cython.longlong, fill=cython.int, size=Py_ssize_t, first=cython.int, second=cython.int, _each=Py_ssize_t)
 cdef Py_ssize_t put_decimal(unsigned char* out, Py_ssize_t pos, const unsigned char* data, Py_ssize_t index, Py_ssize_t fixed) noexcept nogil
@@ -143,6 +54,9 @@ cdef inline Py_ssize_t varint_size(unsigned long long raw) noexcept nogil
 cdef inline unsigned long long low32(long long value) noexcept nogil
 
 cdef void move(unsigned char* out, Py_ssize_t to, Py_ssize_t start, Py_ssize_t size) noexcept nogil
+
+@cython.locals(size=Py_ssize_t, after=Py_ssize_t)
+cdef Py_ssize_t put_size_before(unsigned char* out, Py_ssize_t start, Py_ssize_t pos) noexcept nogil
 
 @cython.locals(seconds=cython.longlong, micros=cython.longlong, start=Py_ssize_t)
 cdef Py_ssize_t put_time(unsigned char* out, Py_ssize_t pos, long long value, bint floor) noexcept nogil
@@ -159,9 +73,6 @@ cdef inline Py_ssize_t put_padded(unsigned char* out, Py_ssize_t pos, unsigned l
 
 @cython.locals(_each=Py_ssize_t)
 cdef inline Py_ssize_t put_word(unsigned char* out, Py_ssize_t pos, unsigned long long word, Py_ssize_t size) noexcept nogil
-
-@cython.locals(mask=cython.ulonglong, low=cython.ulonglong, first=cython.ulonglong, second=cython.ulonglong, middle=cython.ulonglong)
-cdef inline (unsigned long long, unsigned long long) product(unsigned long long left, unsigned long long right) noexcept nogil
 
 @cython.locals(mask=cython.ulonglong, carried=cython.ulonglong, high=cython.ulonglong, low=cython.ulonglong, _rest=cython.ulonglong)
 cdef inline unsigned long long rounded_to_odd(const unsigned long long* tens, Py_ssize_t power, unsigned long long value) noexcept nogil
@@ -260,7 +171,14 @@ cdef class Encoding:
     @cython.locals(column=Py_ssize_t, at=Py_ssize_t, start=Py_ssize_t, size=Py_ssize_t, value=cython.longlong)
     cdef Py_ssize_t _json(self, unsigned char* out, Py_ssize_t pos, Py_ssize_t room, Py_ssize_t pc, Py_ssize_t index, int op) noexcept nogil
 
+    @cython.locals(column=Py_ssize_t, at=Py_ssize_t, start=Py_ssize_t, size=Py_ssize_t, value=cython.longlong, values="const unsigned char*",
+                   data="const unsigned char*")
+    cdef Py_ssize_t _value(self, unsigned char* out, Py_ssize_t pos, Py_ssize_t room, Py_ssize_t pc, Py_ssize_t index, int op) noexcept nogil
+
+    cdef inline Py_ssize_t _words(self, Py_ssize_t pc, int op) noexcept nogil
+
+    cdef inline Py_ssize_t _constant(self, unsigned char* out, Py_ssize_t pos, Py_ssize_t start, Py_ssize_t size) noexcept nogil
+
     @cython.locals(code="const int*", pc=Py_ssize_t, pos=Py_ssize_t, index=Py_ssize_t, depth=Py_ssize_t, op=cython.int, column=Py_ssize_t,
-                   value=cython.longlong, divisor=cython.longlong, rest=cython.longlong, at=Py_ssize_t, start=Py_ssize_t, size=Py_ssize_t,
-                   after=Py_ssize_t, least=Py_ssize_t, i=Py_ssize_t)
+                   values="const unsigned char*", at=Py_ssize_t, start=Py_ssize_t, size=Py_ssize_t, after=Py_ssize_t, least=Py_ssize_t)
     cdef int _record(self, unsigned char* out, Py_ssize_t room, Py_ssize_t row) noexcept nogil

@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, Any
 try:
     import cython
 except ImportError:
-    from kafkasource.formats.decoding import _nocython as cython
+    from kafkasource.kafka.records import _nocython as cython
 
-if not cython.compiled:  # compiled, they are enums of kernel.pxd
-    LEAST_TEN = -292
-    MOST_NUMBER = 160  # the room for a number, a date or a time, with what is written to on the way
+if not cython.compiled:  # compiled, kernel.pxd has them
     TRUE_WORD, FALSE_WORD, NULL_WORD, ZERO_WORD, NAN_WORD, INFINITY_WORD = (
         int.from_bytes(word, "little") for word in (b"true", b"false", b"null", b"0.0", b"NaN", b"Infinity")
     )
+    from kafkasource.formats.buffers import bit_at, is_little, product, signed32, signed64
     from kafkasource.formats.encoding.opcodes import (
         BAD_DECIMAL,
         BAD_SIZE,
@@ -47,6 +46,7 @@ if not cython.compiled:  # compiled, they are enums of kernel.pxd
         DIVIDED,
         END,
         ENUM,
+        FAIL,
         FIXED,
         INT8,
         INT16,
@@ -54,7 +54,9 @@ if not cython.compiled:  # compiled, they are enums of kernel.pxd
         INT64,
         ITEMS,
         JUMP,
+        LEAST_TEN,
         MEMBER,
+        MOST_NUMBER,
         MOST_VARINT,
         NAME,
         NAME_SET,
@@ -80,7 +82,6 @@ if not cython.compiled:  # compiled, they are enums of kernel.pxd
         TAG,
         TEXT,
         TIME,
-        TIME_OF_DAY,
         TIMESTAMP,
         TRUTH,
         UNKNOWN_SYMBOL,
@@ -105,7 +106,7 @@ _MOST_TEN = 324
 
 
 def powers_of_ten() -> bytes:
-    """For each power from LEAST_TEN on the 128 highest bits, rounded up, as two numbers: the high half, the low one."""
+    """Return the 128 highest bits of each power from LEAST_TEN on, rounded up: the high half, then the low half."""
     found = []
     for power in range(LEAST_TEN, _MOST_TEN + 1):
         over, under = 10 ** max(power, 0), 10 ** max(-power, 0)
@@ -129,7 +130,7 @@ def put_varint(out: Memory, pos: int, raw: int) -> int:
 
 
 def put_long(out: Memory, pos: int, value: int) -> int:
-    """As `put_varint`, zigzag."""
+    """Write a zigzag varint as `put_varint` does."""
     raw = value
     sign = value >> 63
     raw = (raw << 1) ^ sign
@@ -145,24 +146,6 @@ def signed16(data: Memory, index: int) -> int:
         return raw
     else:
         return int.from_bytes(data[2 * index : 2 * index + 2], _ORDER, signed=True)
-
-
-def signed32(data: Memory, index: int) -> int:
-    if cython.compiled:
-        raw = 0
-        memcpy(cython.address(raw), data + 4 * index, 4)  # type: ignore[name-defined, operator]  # noqa: F821
-        return raw
-    else:
-        return int.from_bytes(data[4 * index : 4 * index + 4], _ORDER, signed=True)
-
-
-def signed64(data: Memory, index: int) -> int:
-    if cython.compiled:
-        raw = 0
-        memcpy(cython.address(raw), data + 8 * index, 8)  # type: ignore[name-defined, operator]  # noqa: F821
-        return raw
-    else:
-        return int.from_bytes(data[8 * index : 8 * index + 8], _ORDER, signed=True)
 
 
 def copy(out: Memory, out_pos: int, data: Memory, pos: int, size: int) -> None:
@@ -193,20 +176,6 @@ def copy_widened(out: Memory, out_pos: int, data: Memory, index: int) -> None:
             out[out_pos + i] = (raw >> (8 * i)) & 0xFF
     else:
         out[out_pos : out_pos + 8] = struct.pack("<d", *struct.unpack_from("=f", data, 4 * index))
-
-
-def is_little() -> bool:
-    if cython.compiled:
-        one = 1
-        first = 0
-        memcpy(cython.address(first), cython.address(one), 1)  # type: ignore[name-defined]  # noqa: F821
-        return first == 1
-    else:
-        return _ORDER == "little"
-
-
-def bit_at(bitmap: Memory, index: int) -> int:
-    return (bitmap[index >> 3] >> (index & 7)) & 1
 
 
 def put_decimal(out: Memory, pos: int, data: Memory, index: int, fixed: int) -> int:
@@ -265,6 +234,17 @@ def move(out: Memory, to: int, start: int, size: int) -> None:
         memmove(out + to, out + start, size)  # type: ignore[name-defined, operator]  # noqa: F821
     else:
         out[to : to + size] = bytes(out[start : start + size])
+
+
+def put_size_before(out: Memory, start: int, pos: int) -> int:
+    """Write the size of a message that ends at `pos` to where it is missing: at `start`, one byte before the message.
+    The next pos."""
+    size = pos - start - 1
+    after = start + varint_size(size)
+    if after > start + 1:
+        move(out, after, start + 1, size)
+    put_varint(out, start, size)
+    return after + size
 
 
 def put_time(out: Memory, pos: int, value: int, floor: bool) -> int:
@@ -335,19 +315,6 @@ def put_word(out: Memory, pos: int, word: int, size: int) -> int:
     return pos
 
 
-def product(left: int, right: int) -> tuple[int, int]:
-    """Of two numbers of 64 bits: (the high half, the low one)."""
-    mask = 0xFFFFFFFF
-    low = (left & mask) * (right & mask)
-    first = (left >> 32) * (right & mask)
-    second = (left & mask) * (right >> 32)
-    middle = (low >> 32) + (first & mask) + (second & mask)
-    return (
-        (left >> 32) * (right >> 32) + (first >> 32) + (second >> 32) + (middle >> 32),
-        ((middle & mask) << 32) | (low & mask),
-    )
-
-
 def rounded_to_odd(tens: Any, power: int, value: int) -> int:
     """The 64 high bits of a power of ten times a number; the last bit is set where bits below are."""
     carried, _rest = product(tens[2 * (power - LEAST_TEN) + 1], value)
@@ -385,7 +352,7 @@ def shortest(tens: Any, fraction: int, exponent: int, wide: bool) -> tuple[int, 
 
 
 def shortest_of(tens: Any, fraction: int, exponent: int, closer: bool, odd: int) -> tuple[int, int]:
-    """`closer`: the double below is nearer than the one above; `odd`: a number half way is read as another double."""
+    """`closer`: the double below is nearer than the double above; `odd`: a number half way is read as another one."""
     scale = (exponent * 1262611 - (524031 if closer else 0)) >> 22
     shift = exponent + ((-scale * 1741647) >> 19) + 1
     lower = rounded_to_odd(tens, -scale, (4 * fraction - (1 if closer else 2)) << shift) + odd
@@ -701,7 +668,7 @@ def put_escape(out: Memory, pos: int, byte: int) -> int:
 
 
 def put_text(out: Memory, pos: int, room: int, data: Memory, start: int, size: int) -> int:
-    """Between quotation marks. The next pos, or -1 where there is no room."""
+    """Write a text between quotation marks. The next pos, or -1 where the room is too small."""
     end = start + size
     if size + 16 > room - pos:
         return -1
@@ -787,7 +754,7 @@ class Encoding:
 
     @property
     def pc(self) -> int:
-        """Of the instruction that failed."""
+        """The place of the instruction that failed."""
         return self._pc
 
     def start(self, row: int) -> None:
@@ -892,7 +859,7 @@ class Encoding:
         return code
 
     def _symbol(self, pc: int, data: Memory, start: int, size: int) -> int:
-        """Where in the code the entry of an ENUM's symbol is, or -1. They are in the order of size, then of bytes."""
+        """Find the entry of an ENUM's symbol in the code, or -1. Entries are sorted by size, then by bytes."""
         begin = 0
         count = self._code[pc + 2]
         while begin < count:
@@ -968,7 +935,7 @@ class Encoding:
         return pos
 
     def _json(self, out: Memory, pos: int, room: int, pc: int, index: int, op: int) -> int:
-        """A value of JSON: the next pos, -1 where there is no room, -2 where it is no number."""
+        """Write a value of JSON. The next pos, -1 where the room is too small, -2 where the value is not a number."""
         if room - pos < MOST_NUMBER:
             return -1
         column = self._code[pc + 1]
@@ -1010,6 +977,93 @@ class Encoding:
         out[pos] = 34
         return pos + 1
 
+    def _value(self, out: Memory, pos: int, room: int, pc: int, index: int, op: int) -> int:
+        """Write a value. The next pos, -1 where the room is too small, or -1 less the error code."""
+        if op >= TRUTH and op != SYMBOL:
+            pos = self._json(out, pos, room, pc, index, op)
+            return -1 - NOT_FINITE if pos == -2 else pos
+        if op == FAIL:
+            return -1 - self._code[pc + 1]
+        if op == WRITE_BRANCH:
+            return put_varint(out, pos, self._code[pc + 1])
+        column = self._code[pc + 1]
+        at = index + self._cell(column, SHIFT)
+        values = self._buffer(column, VALUES_AT)
+        if op in (INT8, INT16):
+            return put_long(out, pos, self._number(column, 1 if op == INT8 else 2, index))
+        if op == VARINT:
+            value = self._number(column, self._code[pc + 2], index)
+            if self._code[pc + 3]:
+                return put_varint(out, pos, low32(value))
+            return put_varint(out, pos, value if cython.compiled else value & _MASK)
+        if op == COPY4:
+            copy_little(out, pos, values, at, 4)
+            return pos + 4
+        if op == BOOLEAN:
+            out[pos] = bit_at(values, at)
+            return pos + 1
+        if op == DIVIDED:
+            return put_long(out, pos, floored(signed64(values, at), self._code[pc + 2]))
+        if op == WIDENED:
+            copy_widened(out, pos, values, at)
+            return pos + 8
+        if op == TIME:
+            if room - pos < 3 * MOST_VARINT:
+                return -1
+            return put_time(out, pos, signed64(values, at), self._code[pc + 2])
+        if op in (DECIMAL, DECIMAL_FIXED):
+            size = self._code[pc + 2] if op == DECIMAL_FIXED else -1
+            if size + 18 > room - pos:  # 17 bytes at most, or the size of the fixed
+                return -1
+            pos = put_decimal(out, pos, values, at, size)
+            return -1 - BAD_DECIMAL if pos < 0 else pos
+        start = signed32(values, at)
+        size = signed32(values, at + 1) - start
+        data = self._buffer(column, DATA_AT)
+        if op == FIXED:
+            if size != self._code[pc + 2]:
+                return -1 - BAD_SIZE
+            if size > room - pos:
+                return -1
+            if size:
+                copy(out, pos, data, start, size)
+            return pos + size
+        at = self._symbol(pc, data, start, size)
+        if at < 0:
+            return -1 - UNKNOWN_SYMBOL
+        if op == SYMBOL:
+            return pos
+        value = self._code[at + 2]
+        if op == ENUM:
+            return put_long(out, pos, value)
+        if room - pos < 2 * MOST_VARINT:  # NAME
+            return -1
+        at = pc + 3 + 3 * self._code[pc + 2]
+        if value == 0 and self._code[at + 1] & NAME_SET:
+            return pos
+        if self._code[at + 1] & NAME_TAG:
+            pos = put_varint(out, pos, low32(self._code[at]))
+        return put_varint(out, pos, value if cython.compiled else value & _MASK)
+
+    def _words(self, pc: int, op: int) -> int:
+        """How many words the instruction of a value has."""
+        if op in (ENUM, SYMBOL):
+            return 3 + 3 * self._code[pc + 2]
+        if op == NAME:
+            return 5 + 3 * self._code[pc + 2]
+        if op in (VARINT, REAL):
+            return 4
+        if op in (DIVIDED, FIXED, DECIMAL_FIXED, TIME, WHOLE, DECIMAL_TEXT, TIMESTAMP):
+            return 3
+        return 2
+
+    def _constant(self, out: Memory, pos: int, start: int, size: int) -> int:
+        if cython.compiled:
+            memcpy(out + pos, cython.address(self._constants[start]), size)  # type: ignore[name-defined, operator]  # noqa: F821
+        else:
+            out[pos : pos + size] = self._constants[start : start + size]
+        return pos + size
+
     def _record(self, out: Memory, room: int, row: int) -> int:
         """Write the record of a row behind `pos`. 0, an error code, or -1 where there is no room; then `pos` stays."""
         if cython.compiled:
@@ -1027,19 +1081,25 @@ class Encoding:
                 break
             if room - pos < least:  # for every number; what may be longer compares again
                 return -1
-            if op == INT64:
+            if op in (INT64, INT32):
                 column = code[pc + 1]
-                value = signed64(self._buffer(column, VALUES_AT), index + self._cell(column, SHIFT))
-                pos = put_long(out, pos, value)
+                at = index + self._cell(column, SHIFT)
+                values = self._buffer(column, VALUES_AT)
+                pos = put_long(out, pos, signed64(values, at) if op == INT64 else signed32(values, at))
                 pc += 2
-            elif op == SIZED:
+            elif op == COPY8:
+                column = code[pc + 1]
+                copy_little(out, pos, self._buffer(column, VALUES_AT), index + self._cell(column, SHIFT), 8)
+                pos += 8
+                pc += 2
+            elif op in (SIZED, TEXT):
                 column = code[pc + 1]
                 at = index + self._cell(column, SHIFT)
                 start = signed32(self._buffer(column, VALUES_AT), at)
                 size = signed32(self._buffer(column, VALUES_AT), at + 1) - start
                 if size > room - pos - least:
                     return -1
-                pos = put_long(out, pos, size)
+                pos = put_varint(out, pos, 2 * size if op == SIZED else size)
                 if size:
                     copy(out, pos, self._buffer(column, DATA_AT), start, size)
                 pos += size
@@ -1053,121 +1113,51 @@ class Encoding:
                     if code[pc + 3] >= 0:
                         pos = put_varint(out, pos, code[pc + 3])
                     pc += 5
+            elif op == TAG:
+                if self._is_null(code[pc + 1], index):
+                    pc = code[pc + 3]
+                else:
+                    pos = put_varint(out, pos, low32(code[pc + 2]))
+                    pc += 4
+            elif op == PROPERTY:
+                if code[pc + 4] == 0 and self._is_null(code[pc + 1], index):
+                    pc = code[pc + 5]
+                else:
+                    if code[pc + 3] > room - pos - least:
+                        return -1
+                    if out[pos - 1] != 123:
+                        out[pos] = 44
+                        pos += 1
+                    pos = self._constant(out, pos, code[pc + 2], code[pc + 3])
+                    if self._is_null(code[pc + 1], index):
+                        pos = put_word(out, pos, NULL_WORD, 4)
+                        pc = code[pc + 5]
+                    else:
+                        pc += 6
             elif op == REQUIRED:
                 if self._is_null(code[pc + 1], index):
                     return self._failed(NULL_VALUE, pc)
                 pc += 2
-            elif op == COPY8:
-                column = code[pc + 1]
-                copy_little(out, pos, self._buffer(column, VALUES_AT), index + self._cell(column, SHIFT), 8)
-                pos += 8
-                pc += 2
-            elif op == COPY4:
-                column = code[pc + 1]
-                copy_little(out, pos, self._buffer(column, VALUES_AT), index + self._cell(column, SHIFT), 4)
-                pos += 4
-                pc += 2
-            elif op == INT32:
-                column = code[pc + 1]
-                value = signed32(self._buffer(column, VALUES_AT), index + self._cell(column, SHIFT))
-                pos = put_long(out, pos, value)
-                pc += 2
-            elif op == INT16:
-                column = code[pc + 1]
-                value = signed16(self._buffer(column, VALUES_AT), index + self._cell(column, SHIFT))
-                pos = put_long(out, pos, value)
-                pc += 2
-            elif op == INT8:
-                column = code[pc + 1]
-                value = self._buffer(column, VALUES_AT)[index + self._cell(column, SHIFT)]
-                if value > 127:
-                    value -= 256
-                pos = put_long(out, pos, value)
-                pc += 2
-            elif op == DIVIDED:
-                column = code[pc + 1]
-                value = signed64(self._buffer(column, VALUES_AT), index + self._cell(column, SHIFT))
-                divisor = code[pc + 2]
-                if cython.compiled:
-                    rest = value % divisor
-                    value = value // divisor
-                    if rest < 0:
-                        value -= 1
-                else:
-                    value //= divisor
-                pos = put_long(out, pos, value)
-                pc += 3
             elif op == CONST:
-                size = code[pc + 2]
-                if size > room - pos:
+                if code[pc + 2] > room - pos:
                     return -1
-                start = code[pc + 1]
-                for i in range(size):
-                    out[pos + i] = self._constants[start + i]
-                pos += size
+                pos = self._constant(out, pos, code[pc + 1], code[pc + 2])
                 pc += 3
-            elif op == BOOLEAN:
-                column = code[pc + 1]
-                out[pos] = bit_at(self._buffer(column, VALUES_AT), index + self._cell(column, SHIFT))
-                pos += 1
-                pc += 2
-            elif op == WIDENED:
-                column = code[pc + 1]
-                copy_widened(out, pos, self._buffer(column, VALUES_AT), index + self._cell(column, SHIFT))
-                pos += 8
-                pc += 2
-            elif op == FIXED:
-                column = code[pc + 1]
-                at = index + self._cell(column, SHIFT)
-                start = signed32(self._buffer(column, VALUES_AT), at)
-                size = signed32(self._buffer(column, VALUES_AT), at + 1) - start
-                if size != code[pc + 2]:
-                    return self._failed(BAD_SIZE, pc)
-                if size > room - pos:
-                    return -1
-                if size:
-                    copy(out, pos, self._buffer(column, DATA_AT), start, size)
-                pos += size
-                pc += 3
-            elif op == ENUM:
-                column = code[pc + 1]
-                at = index + self._cell(column, SHIFT)
-                start = signed32(self._buffer(column, VALUES_AT), at)
-                size = signed32(self._buffer(column, VALUES_AT), at + 1) - start
-                at = self._symbol(pc, self._buffer(column, DATA_AT), start, size)
-                if at < 0:
-                    return self._failed(UNKNOWN_SYMBOL, pc)
-                pos = put_long(out, pos, code[at + 2])
-                pc += 3 + 3 * code[pc + 2]
-            elif op in (DECIMAL, DECIMAL_FIXED):
-                column = code[pc + 1]
-                size = -1
-                if op == DECIMAL_FIXED:
-                    size = code[pc + 2]
-                if size + 18 > room - pos:  # 17 bytes at most, or the size of the fixed
-                    return -1
-                after = put_decimal(out, pos, self._buffer(column, VALUES_AT), index + self._cell(column, SHIFT), size)
-                if after < 0:
-                    return self._failed(BAD_DECIMAL, pc)
-                pos = after
-                pc += 2 if op == DECIMAL else 3
             elif op == MEMBER:
                 if self._is_null(code[pc + 1], index):
                     pc = code[pc + 3]
                 else:
                     pos = put_varint(out, pos, code[pc + 2])
                     pc += 4
-            elif op == WRITE_BRANCH:
-                pos = put_varint(out, pos, code[pc + 1])
-                pc += 2
             elif op == JUMP:
                 pc = code[pc + 1]
-            elif op == ITEMS:
+            elif op in (ITEMS, PARTS):
                 column = code[pc + 1]
                 at = index + self._cell(column, SHIFT)
                 start = signed32(self._buffer(column, VALUES_AT), at)
                 size = signed32(self._buffer(column, VALUES_AT), at + 1) - start
-                pos = put_long(out, pos, size)
+                if op == ITEMS:
+                    pos = put_varint(out, pos, 2 * size)
                 if size == 0:
                     pc = code[pc + 2]
                 else:
@@ -1176,63 +1166,19 @@ class Encoding:
                     depth += 1
                     index = start
                     pc += 3
-            elif op == NEXT:
+            elif op in (NEXT, NEXT_PART):
                 index += 1
                 if index < self._stack[depth - 1, 1]:
                     pc = code[pc + 1]
                 else:
                     depth -= 1
                     index = self._stack[depth, 0]
-                    out[pos] = 0
-                    pos += 1
+                    if op == NEXT:
+                        out[pos] = 0
+                        pos += 1
                     pc += 2
-            elif op == TAG:
-                if self._is_null(code[pc + 1], index):
-                    pc = code[pc + 3]
-                else:
-                    pos = put_varint(out, pos, low32(code[pc + 2]))
-                    pc += 4
             elif op == UNSET:
-                if self._is_unset(code[pc + 1], code[pc + 2], index):
-                    pc = code[pc + 3]
-                else:
-                    pc += 4
-            elif op == VARINT:
-                value = self._number(code[pc + 1], code[pc + 2], index)
-                if code[pc + 3]:
-                    pos = put_varint(out, pos, low32(value))
-                else:
-                    pos = put_varint(out, pos, value if cython.compiled else value & _MASK)
-                pc += 4
-            elif op == TEXT:
-                column = code[pc + 1]
-                at = index + self._cell(column, SHIFT)
-                start = signed32(self._buffer(column, VALUES_AT), at)
-                size = signed32(self._buffer(column, VALUES_AT), at + 1) - start
-                if size > room - pos - least:
-                    return -1
-                pos = put_varint(out, pos, size)
-                if size:
-                    copy(out, pos, self._buffer(column, DATA_AT), start, size)
-                pos += size
-                pc += 2
-            elif op == NAME:
-                if room - pos < 2 * least:
-                    return -1
-                column = code[pc + 1]
-                at = index + self._cell(column, SHIFT)
-                start = signed32(self._buffer(column, VALUES_AT), at)
-                size = signed32(self._buffer(column, VALUES_AT), at + 1) - start
-                at = self._symbol(pc, self._buffer(column, DATA_AT), start, size)
-                if at < 0:
-                    return self._failed(UNKNOWN_SYMBOL, pc)
-                value = code[at + 2]
-                pc += 3 + 3 * code[pc + 2]
-                if value != 0 or (code[pc + 1] & NAME_SET) == 0:
-                    if code[pc + 1] & NAME_TAG:
-                        pos = put_varint(out, pos, low32(code[pc]))
-                    pos = put_varint(out, pos, value if cython.compiled else value & _MASK)
-                pc += 2
+                pc = code[pc + 3] if self._is_unset(code[pc + 1], code[pc + 2], index) else pc + 4
             elif op == OPEN:
                 self._stack[depth, 0] = pos
                 depth += 1
@@ -1240,41 +1186,8 @@ class Encoding:
                 pc += 1
             elif op == CLOSE:
                 depth -= 1
-                start = self._stack[depth, 0]
-                size = pos - start - 1
-                after = start + varint_size(size)
-                if after > start + 1:
-                    move(out, after, start + 1, size)
-                put_varint(out, start, size)
-                pos = after + size
+                pos = put_size_before(out, self._stack[depth, 0], pos)
                 pc += 1
-            elif op == PARTS:
-                column = code[pc + 1]
-                at = index + self._cell(column, SHIFT)
-                start = signed32(self._buffer(column, VALUES_AT), at)
-                size = signed32(self._buffer(column, VALUES_AT), at + 1) - start
-                if size == 0:
-                    pc = code[pc + 2]
-                else:
-                    self._stack[depth, 0] = index
-                    self._stack[depth, 1] = start + size
-                    depth += 1
-                    index = start
-                    pc += 3
-            elif op == NEXT_PART:
-                index += 1
-                if index < self._stack[depth - 1, 1]:
-                    pc = code[pc + 1]
-                else:
-                    depth -= 1
-                    index = self._stack[depth, 0]
-                    pc += 2
-            elif op == TIME:
-                if room - pos < 3 * least:
-                    return -1
-                value = self._number(code[pc + 1], 8, index)
-                pos = put_time(out, pos, value, code[pc + 2])
-                pc += 3
             elif op == PUT:
                 out[pos] = code[pc + 1]
                 pos += 1
@@ -1284,54 +1197,17 @@ class Encoding:
                     out[pos] = 44
                     pos += 1
                 pc += 1
-            elif op == PROPERTY:
-                if code[pc + 4] == 0 and self._is_null(code[pc + 1], index):
-                    pc = code[pc + 5]
-                else:
-                    size = code[pc + 3]
-                    if size > room - pos - least:
-                        return -1
-                    if out[pos - 1] != 123:
-                        out[pos] = 44
-                        pos += 1
-                    start = code[pc + 2]
-                    if cython.compiled:
-                        memcpy(out + pos, cython.address(self._constants[start]), size)  # type: ignore[name-defined, operator]  # noqa: F821
-                    else:
-                        out[pos : pos + size] = self._constants[start : start + size]
-                    pos += size
-                    if self._is_null(code[pc + 1], index):
-                        pos = put_word(out, pos, NULL_WORD, 4)
-                        pc = code[pc + 5]
-                    else:
-                        pc += 6
             elif op == NULL_ITEM:
                 if self._is_null(code[pc + 1], index):
                     pos = put_word(out, pos, NULL_WORD, 4)
                     pc = code[pc + 2]
                 else:
                     pc += 3
-            elif op == SYMBOL:
-                column = code[pc + 1]
-                at = index + self._cell(column, SHIFT)
-                start = signed32(self._buffer(column, VALUES_AT), at)
-                size = signed32(self._buffer(column, VALUES_AT), at + 1) - start
-                if self._symbol(pc, self._buffer(column, DATA_AT), start, size) < 0:
-                    return self._failed(UNKNOWN_SYMBOL, pc)
-                pc += 3 + 3 * code[pc + 2]
-            elif op in (TRUTH, WHOLE, REAL, DECIMAL_TEXT, QUOTED, BASE64, DATE, TIMESTAMP, TIME_OF_DAY):
-                after = self._json(out, pos, room, pc, index, op)
-                if after == -1:
-                    return -1
+            else:
+                after = self._value(out, pos, room, pc, index, op)
                 if after < 0:
-                    return self._failed(NOT_FINITE, pc)
+                    return -1 if after == -1 else self._failed(-1 - after, pc)
                 pos = after
-                pc += 2
-                if op == REAL:
-                    pc += 2
-                elif op in (WHOLE, DECIMAL_TEXT, TIMESTAMP):
-                    pc += 1
-            else:  # FAIL
-                return self._failed(code[pc + 1], pc)
+                pc += self._words(pc, op)
         self.pos = pos
         return 0

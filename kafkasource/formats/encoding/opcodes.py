@@ -3,7 +3,7 @@
 The program is run for each row. `index` is where values are taken from: the row, or within a list the item. `c` is a
 column. `branch`: of a union, its number as a zigzag varint would have it before it is cut into bytes; -1: none.
 
-kernel.pxd has the same numbers, which the compiled kernel needs as constants of C; a test compares the two.
+setup.py makes an enum of C of all numbers here, for the compiled kernel, so that its chain of ifs is a switch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COPY4 = 14  # c
 COPY8 = 15  # c
 WIDENED = 16  # c: a float as a double
 SIZED = 17  # c: bytes or a string with its size in front
-FIXED = 18  # c, size: bytes that must be so many
+FIXED = 18  # c, size: that many bytes, or an error
 ENUM = 19  # c, n, (where in the constants, size, number) of each symbol, by size and then by bytes
 DECIMAL = 20  # c: a decimal128 as big-endian bytes, as few as can be, with their size in front
 DECIMAL_FIXED = 21  # c, size
@@ -38,8 +38,8 @@ NEXT = 23  # pc of the first instruction of an item: the next item, or the end o
 
 # Protobuf: numbers are varints without zigzag; a tag says field and wire type.
 TAG = 24  # c, tag, pc: null goes to pc, else writes the tag
-UNSET = 25  # c, width, pc: null, or all zeros in so many bytes, goes to pc; width 0: a bit; -1: without bytes or items
-VARINT = 26  # c, width, 1 if it is unsigned and of 32 bits: a whole number of so many bytes
+UNSET = 25  # c, width, pc: null, or `width` bytes of zeros, goes to pc; width 0: a bit; -1: without bytes or items
+VARINT = 26  # c, width, 1 if it is unsigned and of 32 bits: a whole number of `width` bytes
 TEXT = 27  # c: bytes or a string with its size in front
 NAME = 28  # c, n, as ENUM, then tag, flags: NAME_TAG writes the tag, NAME_SET goes on where the number is 0
 OPEN = 29  # what follows has its size in front
@@ -54,7 +54,7 @@ COMMA = 35  # a comma, but not behind the bracket that begins an object or an ar
 PROPERTY = 36  # c, where in the constants, size, 1 if a null is written, pc: COMMA and a name; null goes to pc
 NULL_ITEM = 37  # c, pc: null is written as null, and goes to pc
 TRUTH = 38  # c
-WHOLE = 39  # c, width: a whole number of so many bytes
+WHOLE = 39  # c, width: a whole number of `width` bytes
 REAL = 40  # c, width, how NaN and infinity are written: REAL_QUOTED, REAL_BARE, REAL_REFUSED
 DECIMAL_TEXT = 41  # c, digits behind the point
 QUOTED = 42  # c: a string
@@ -68,8 +68,10 @@ NAME_TAG, NAME_SET = 1, 2
 REAL_QUOTED, REAL_BARE, REAL_REFUSED = 0, 1, 2
 
 MOST_VARINT = 10  # bytes of a number
+MOST_NUMBER = 160  # the room for a number, a date or a time, with what is written to on the way
+LEAST_TEN = -292  # of the powers of ten that the kernel has
 
-# What a column of the input has, as the kernel's table holds it: where its buffers are, and where in them it begins.
+# A row of the kernel's table of input columns: where the buffers are, and where in them the column begins.
 VALID_AT, VALUES_AT, DATA_AT, SHIFT = range(4)
 
 # Error codes of a row.

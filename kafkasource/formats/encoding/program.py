@@ -13,7 +13,7 @@ MOST_WORDS = 1_000_000
 
 
 class Program:
-    """What the kernel runs for each row."""
+    """The words that the kernel runs for each row."""
 
     def __init__(self) -> None:
         self.code = array("i")
@@ -24,7 +24,7 @@ class Program:
 
     @property
     def pc(self) -> int:
-        """Of the next instruction."""
+        """The place of the next instruction."""
         return len(self.code)
 
     def emit(self, *words: int) -> int:
@@ -36,7 +36,7 @@ class Program:
         return pc
 
     def constant(self, data: bytes) -> int:
-        """Where in the constants these bytes are."""
+        """Add bytes to the constants and return where they are."""
         if data not in self._known:
             self._known[data] = len(self._constants)
             self._constants += data

@@ -53,11 +53,11 @@ class JsonLayout:
     columns: list[Column]
     levels: int
 
-    def __init__(self, kind: pa.DataType) -> None:
-        if not (pa.types.is_struct(kind) or pa.types.is_list(kind) or pa.types.is_map(kind)):
-            raise SchemaError(f"$: a record is read as a struct, a map or an array, not as {kind}")
+    def __init__(self, data_type: pa.DataType) -> None:
+        if not (pa.types.is_struct(data_type) or pa.types.is_list(data_type) or pa.types.is_map(data_type)):
+            raise SchemaError(f"$: a record is read as a struct, a map or an array, not as {data_type}")
         builder = _Builder()
-        self.root = builder.add(pa.field("", kind, False), 0, "$", 0)
+        self.root = builder.add(pa.field("", data_type, False), 0, "$", 0)
         self.columns = builder.columns
         self.columns[0].never_null = False  # a bad record is null
         self.levels = builder.levels
@@ -70,34 +70,38 @@ class _Builder:
 
     def add(self, each: pa.Field, level: int, place: str, depth: int) -> Node:
         """The node of a field, whose columns are the next ones."""
-        kind = each.type
+        data_type = each.type
         if len(self.columns) >= MOST_COLUMNS or depth > MOST_LEVELS:
             raise SchemaError(f"{place}: more than {MOST_COLUMNS} fields, or more than {MOST_LEVELS} within each other")
         number = len(self.columns)
-        column = column_of(kind, level, True)  # with a validity in any case: the kernel looks there for what is missing
+        column = column_of(
+            data_type, level, True
+        )  # with a validity in any case: the kernel looks there for missing fields
         column.never_null = not each.nullable
         self.columns.append(column)
         if column.kind == ITEM_LIST:
             column.items, self.levels = self.levels, self.levels + 1
         within = column.items if column.kind == ITEM_LIST else level
-        children = tuple(self.add(part, within, f"{place}{shown}", depth + 1) for part, shown in _parts(kind, place))
+        children = tuple(
+            self.add(part, within, f"{place}{shown}", depth + 1) for part, shown in _parts(data_type, place)
+        )
         column.last = len(self.columns)
-        return Node(number, kind, each.nullable, children)
+        return Node(number, data_type, each.nullable, children)
 
 
-def _parts(kind: pa.DataType, place: str) -> list[tuple[pa.Field, str]]:
-    """What is within a type, each with its part of the place. SchemaError where the type has no column."""
-    if pa.types.is_struct(kind):
-        twice = [name for name, count in Counter(each.name for each in kind).items() if count > 1]
-        if twice or kind.num_fields == 0:
+def _parts(data_type: pa.DataType, place: str) -> list[tuple[pa.Field, str]]:
+    """Return the fields within a type, each with its part of the place. SchemaError: JSON cannot fill such a column."""
+    if pa.types.is_struct(data_type):
+        twice = [name for name, count in Counter(each.name for each in data_type).items() if count > 1]
+        if twice or data_type.num_fields == 0:
             raise SchemaError(f"{place}: a struct {f'has two fields {twice[0]!r}' if twice else 'without fields'}")
-        return [(each, f".{each.name}") for each in kind]
-    if pa.types.is_list(kind):
-        return [(kind.value_field, "[]")]
-    if pa.types.is_map(kind):
-        if kind.key_type != pa.string():
-            raise SchemaError(f"{place}: the keys of a map are strings, not {kind.key_type}")
-        return [(kind.key_field, "{}"), (kind.item_field, "{}")]
-    if kind not in SCALARS and not pa.types.is_decimal128(kind):
-        raise SchemaError(f"{place}: JSON has no value for a column of type {kind}")
+        return [(each, f".{each.name}") for each in data_type]
+    if pa.types.is_list(data_type):
+        return [(data_type.value_field, "[]")]
+    if pa.types.is_map(data_type):
+        if data_type.key_type != pa.string():
+            raise SchemaError(f"{place}: the keys of a map are strings, not {data_type.key_type}")
+        return [(data_type.key_field, "{}"), (data_type.item_field, "{}")]
+    if data_type not in SCALARS and not pa.types.is_decimal128(data_type):
+        raise SchemaError(f"{place}: JSON has no value for a column of type {data_type}")
     return []

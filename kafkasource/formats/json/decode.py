@@ -10,9 +10,9 @@ from kafkasource.formats.json.programs import JsonProgram
 
 
 class JsonDecoder(Decoder):
-    """Of one type. There is one program, 0. A schema id in front of a record is passed over."""
+    """Decodes records as one type, by one program (0). It passes over a schema id in front of a record."""
 
-    def __init__(self, kind: pa.DataType) -> None:
+    def __init__(self, data_type: pa.DataType) -> None:
         """SchemaError with the place where there is no column for the type."""
-        layout = JsonLayout(kind)
+        layout = JsonLayout(data_type)
         super().__init__(layout, JsonProgram(layout))

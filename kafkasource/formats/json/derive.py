@@ -31,31 +31,31 @@ _PLAIN: dict[pa.DataType, dict[str, Json]] = {
 }
 
 
-def derived_json_schema(kind: pa.DataType) -> str:
+def derived_json_schema(data_type: pa.DataType) -> str:
     """The schema's text. SchemaError with the place where JSON has no value for a type."""
-    flat = plain_type(kind)
+    flat = plain_type(data_type)
     JsonEncoder(flat)  # for its errors
     return json.dumps({"$schema": _DRAFT, **_schema(flat, "$")}, separators=(",", ":"), ensure_ascii=False)
 
 
-def _schema(kind: pa.DataType, place: str) -> dict[str, Json]:
-    if types.is_struct(kind):
-        fields = children(kind)
-        properties: dict[str, Json] = {each.name: _schema(each.type, f"{place}.{each.name}") for each in fields}
+def _schema(data_type: pa.DataType, place: str) -> dict[str, Json]:
+    if types.is_struct(data_type):
+        fields = children(data_type)
+        properties: dict[str, Json] = {field.name: _schema(field.type, f"{place}.{field.name}") for field in fields}
         if not fields:
             raise SchemaError(f"{place}: a struct without fields says nothing of its records. Name a schema")
-        required: list[Json] = [each.name for each in fields if not each.nullable]
+        required: list[Json] = [field.name for field in fields if not field.nullable]
         more: dict[str, Json] = {"required": required} if required else {}
         return {"type": "object", "properties": properties, **more, "additionalProperties": False}
-    if types.is_list(kind):
-        return {"type": "array", "items": _of_item(kind.value_field, f"{place}[]")}
-    if types.is_map(kind):
-        return {"type": "object", "additionalProperties": _of_item(kind.item_field, f"{place}{{}}")}
-    if types.is_decimal(kind):
-        return {"type": "integer" if kind.scale == 0 else "number"}
-    if types.is_timestamp(kind) and kind.tz is not None:
+    if types.is_list(data_type):
+        return {"type": "array", "items": _of_item(data_type.value_field, f"{place}[]")}
+    if types.is_map(data_type):
+        return {"type": "object", "additionalProperties": _of_item(data_type.item_field, f"{place}{{}}")}
+    if types.is_decimal(data_type):
+        return {"type": "integer" if data_type.scale == 0 else "number"}
+    if types.is_timestamp(data_type) and data_type.tz is not None:
         return {"type": "string", "format": "date-time"}
-    return dict(_PLAIN[kind])
+    return dict(_PLAIN[data_type])
 
 
 def _of_item(field: pa.Field, place: str) -> dict[str, Json]:

@@ -39,19 +39,19 @@ _QUOTE, _COLON = ord('"'), ord(":")
 
 
 class JsonEncoder(ColumnEncoder):
-    """Of one column type. Threads may encode at once."""
+    """Encodes one column type. Threads may encode at once."""
 
     def __init__(
-        self, kind: pa.DataType, prefix: bytes = b"", schema: Written = ANY, *, any_type: bool = False
+        self, data_type: pa.DataType, prefix: bytes = b"", schema: Written = ANY, *, any_type: bool = False
     ) -> None:
         """`prefix`: in front of each record. `any_type`: what `to_json` has no text for is written, too, and the column
         may be no struct: an interval as its microseconds, a map with other keys as an array of its entries. SchemaError
         with the place where there is no JSON for the type, or the schema does not take it."""
-        flat = plain_type(kind)
+        flat = plain_type(data_type)
         if not (any_type or types.is_struct(flat) or types.is_map(flat) or types.is_list(flat)):
             raise SchemaError(
-                f"$: JSON is written from a struct, a map or an array, not from {kind}. Put the column into a struct; "
-                "a text that is JSON already is written without a format"
+                f"$: JSON is written from a struct, a map or an array, not from {data_type}. Put the column into a "
+                "struct; a text that is JSON already is written without a format"
             )
         compiler = _Compiler(prefix, any_type)
         compiler.value(flat, schema, 0, "$")
@@ -71,23 +71,23 @@ class _Compiler:
     def _bytes(self, data: bytes) -> None:
         self.program.emit(op.CONST, self.program.constant(data), len(data))
 
-    def value(self, kind: pa.DataType, schema: Written, column: int, place: str) -> None:
+    def value(self, data_type: pa.DataType, schema: Written, column: int, place: str) -> None:
         """A value that is not null."""
         self.program.at(place)
-        if types.is_struct(kind):
-            self._struct(kind, schema, column, place)
-        elif types.is_list(kind):
-            self._array(kind, schema, column, place)
-        elif types.is_map(kind):
-            self._map(kind, schema, column, place)
+        if types.is_struct(data_type):
+            self._struct(data_type, schema, column, place)
+        elif types.is_list(data_type):
+            self._array(data_type, schema, column, place)
+        elif types.is_map(data_type):
+            self._map(data_type, schema, column, place)
         else:
-            _check_scalar(kind, schema, place)
-            self._scalar(kind, column, place, schema)
+            _check_scalar(data_type, schema, place)
+            self._scalar(data_type, column, place, schema)
 
-    def _struct(self, kind: pa.DataType, schema: Written, column: int, place: str) -> None:
+    def _struct(self, data_type: pa.DataType, schema: Written, column: int, place: str) -> None:
         if not isinstance(schema, (Properties, Anything)) or schema.name == "array":
-            raise _misfit(kind, schema, place)
-        fields, columns = children(kind), columns_of(kind, column)
+            raise _misfit(data_type, schema, place)
+        fields, columns = children(data_type), columns_of(data_type, column)
         self.program.emit(op.PUT, ord("{"))
         names: Sequence[str] = [field.name for field in fields]
         if isinstance(schema, Properties):
@@ -144,45 +144,47 @@ class _Compiler:
         if may_be_null:
             self.may_fail.append(place)
 
-    def _array(self, kind: pa.DataType, schema: Written, column: int, place: str) -> None:
+    def _array(self, data_type: pa.DataType, schema: Written, column: int, place: str) -> None:
         if not isinstance(schema, (Items, Anything)) or schema.name == "object":
-            raise _misfit(kind, schema, place)
+            raise _misfit(data_type, schema, place)
         inner, nullable = (schema.item, schema.nullable) if isinstance(schema, Items) else (ANY, True)
-        here, (within,) = f"{place}[]", columns_of(kind, column)
+        here, (within,) = f"{place}[]", columns_of(data_type, column)
         self.program.emit(op.PUT, ord("["))
         items = self._open(column)
-        self._item(kind.value_field, inner, nullable, within, here)
+        self._item(data_type.value_field, inner, nullable, within, here)
         self._close(items, place)
         self.program.emit(op.PUT, ord("]"))
 
-    def _map(self, kind: pa.DataType, schema: Written, column: int, place: str) -> None:
+    def _map(self, data_type: pa.DataType, schema: Written, column: int, place: str) -> None:
         if not isinstance(schema, (Values, Anything)) or schema.name == "array":
-            raise _misfit(kind, schema, place)
+            raise _misfit(data_type, schema, place)
         inner, nullable = (schema.value, schema.nullable) if isinstance(schema, Values) else (ANY, True)
-        here, (keys, values) = f"{place}{{}}", columns_of(kind, column)
-        if not _is_key(kind.key_type):
+        here, (keys, values) = f"{place}{{}}", columns_of(data_type, column)
+        if not _is_key(data_type.key_type):
             if not self._any_type:
                 raise SchemaError(
-                    f"{here}: a key of type {kind.key_type} cannot be a name of a JSON object. Cast it to string"
+                    f"{here}: a key of type {data_type.key_type} cannot be a name of a JSON object. Cast it to string"
                 )
-            self._entries(kind, column, place)
+            self._entries(data_type, column, place)
             return
         self.program.emit(op.PUT, ord("{"))
         entries = self._open(column)
         self.program.at(here)
         self.program.emit(op.REQUIRED, keys)
-        self._key(kind.key_type, keys)
+        self._key(data_type.key_type, keys)
         self.program.emit(op.PUT, _COLON)
-        self._nullable(kind.item_field, inner, nullable, values, here)
+        self._nullable(data_type.item_field, inner, nullable, values, here)
         self._close(entries, place)
         self.program.emit(op.PUT, ord("}"))
 
-    def _entries(self, kind: pa.DataType, column: int, place: str) -> None:
+    def _entries(self, data_type: pa.DataType, column: int, place: str) -> None:
         """A map as [{"key": ..., "value": ...}]."""
         self.program.emit(op.PUT, ord("["))
         entries = self._open(column)
         self.program.emit(op.PUT, ord("{"))
-        for field, name, within in zip(children(kind), ("key", "value"), columns_of(kind, column), strict=True):
+        for field, name, within in zip(
+            children(data_type), ("key", "value"), columns_of(data_type, column), strict=True
+        ):
             self._field(field, name, ANY, within, place)
         self.program.emit(op.PUT, ord("}"))
         self._close(entries, place)
@@ -221,48 +223,51 @@ class _Compiler:
         self.value(field.type, schema, column, place)
         self.program.code[optional + 2] = self.program.pc
 
-    def _key(self, kind: pa.DataType, column: int) -> None:
+    def _key(self, data_type: pa.DataType, column: int) -> None:
         """The name of a map's entry: the text of a string's, or a number's, in quotation marks."""
-        if kind == pa.string():
+        if data_type == pa.string():
             self.program.emit(op.QUOTED, column)
             return
         self.program.emit(op.PUT, _QUOTE)
-        if kind in _REAL_WIDTHS:
-            self.program.emit(op.REAL, column, _REAL_WIDTHS[kind], op.REAL_BARE)
-        elif types.is_timestamp(kind):
+        if data_type in _REAL_WIDTHS:
+            self.program.emit(op.REAL, column, _REAL_WIDTHS[data_type], op.REAL_BARE)
+        elif types.is_timestamp(data_type):
             self.program.emit(op.WHOLE, column, 8)
-        elif kind == pa.date32():
+        elif data_type == pa.date32():
             self.program.emit(op.WHOLE, column, 4)
         else:
-            self._scalar(kind, column, "", ANY)
+            self._scalar(data_type, column, "", ANY)
         self.program.emit(op.PUT, _QUOTE)
 
-    def _scalar(self, kind: pa.DataType, column: int, place: str, schema: Written) -> None:
+    def _scalar(self, data_type: pa.DataType, column: int, place: str, schema: Written) -> None:
         emit = self.program.emit
-        if kind in WIDTHS:
-            emit(op.WHOLE, column, WIDTHS[kind])
-        elif kind in _REAL_WIDTHS:
+        if data_type in WIDTHS:
+            emit(op.WHOLE, column, WIDTHS[data_type])
+        elif data_type in _REAL_WIDTHS:
             emit(
-                op.REAL, column, _REAL_WIDTHS[kind], op.REAL_QUOTED if isinstance(schema, Anything) else op.REAL_REFUSED
+                op.REAL,
+                column,
+                _REAL_WIDTHS[data_type],
+                op.REAL_QUOTED if isinstance(schema, Anything) else op.REAL_REFUSED,
             )
-        elif types.is_decimal(kind) and kind.bit_width == 128 and kind.scale >= 0:
-            emit(op.DECIMAL_TEXT, column, kind.scale)
-        elif kind == pa.string():
+        elif types.is_decimal(data_type) and data_type.bit_width == 128 and data_type.scale >= 0:
+            emit(op.DECIMAL_TEXT, column, data_type.scale)
+        elif data_type == pa.string():
             if isinstance(schema, Scalar) and schema.symbols:
                 words = self.program.names([(text, 0) for text in schema.symbols])
                 emit(op.SYMBOL, column, len(schema.symbols), *words)
             emit(op.QUOTED, column)
-        elif types.is_timestamp(kind):
-            emit(op.TIMESTAMP, column, int(kind.tz is not None))
-        elif types.is_null(kind):
+        elif types.is_timestamp(data_type):
+            emit(op.TIMESTAMP, column, int(data_type.tz is not None))
+        elif types.is_null(data_type):
             self._bytes(b"null")
-        elif kind in (pa.duration("us"), pa.time64("us")) and self._any_type:
+        elif data_type in (pa.duration("us"), pa.time64("us")) and self._any_type:
             emit(op.WHOLE, column, 8)
-        elif kind in _OTHERS:
-            emit(_OTHERS[kind], column)
+        elif data_type in _OTHERS:
+            emit(_OTHERS[data_type], column)
         else:
             raise SchemaError(
-                f"{place}: JSON has no value for a column of type {kind}. Cast it to string, or leave it out"
+                f"{place}: JSON has no value for a column of type {data_type}. Cast it to string, or leave it out"
             )
 
 
@@ -274,29 +279,29 @@ _OTHERS = {
 }
 
 
-def _is_key(kind: pa.DataType) -> bool:
+def _is_key(data_type: pa.DataType) -> bool:
     return (
-        kind in WIDTHS
-        or kind in _REAL_WIDTHS
-        or kind in (pa.string(), pa.bool_(), pa.date32())
-        or types.is_timestamp(kind)
-        or bool(types.is_decimal(kind) and kind.scale >= 0)
+        data_type in WIDTHS
+        or data_type in _REAL_WIDTHS
+        or data_type in (pa.string(), pa.bool_(), pa.date32())
+        or types.is_timestamp(data_type)
+        or bool(types.is_decimal(data_type) and data_type.scale >= 0)
     )
 
 
 def _name(name: str) -> bytes:
-    """Of a field, with its colon; escaped as a string is, where Python's `json` has small letters in hex."""
+    """Return a field's name and a colon, escaped as strings are; Python's `json` would write small letters in hex."""
     text = json.dumps(name, ensure_ascii=False)
     text = re.sub(r"\\u00(..)|\\(.)", lambda found: found[0] if found[2] else f"\\u00{found[1].upper()}", text)
     return f"{text}:".encode()
 
 
-def _check_scalar(kind: pa.DataType, schema: Written, place: str) -> None:
+def _check_scalar(data_type: pa.DataType, schema: Written, place: str) -> None:
     if isinstance(schema, Anything) and not schema.name:
         return
-    if not isinstance(schema, Scalar) or not schema.takes(kind):
-        raise _misfit(kind, schema, place)
+    if not isinstance(schema, Scalar) or not schema.takes(data_type):
+        raise _misfit(data_type, schema, place)
 
 
-def _misfit(kind: pa.DataType, schema: Written, place: str) -> SchemaError:
-    return SchemaError(f"{place}: a column of {kind} cannot be written as {schema.shown} of the JSON Schema")
+def _misfit(data_type: pa.DataType, schema: Written, place: str) -> SchemaError:
+    return SchemaError(f"{place}: a column of {data_type} cannot be written as {schema.shown} of the JSON Schema")

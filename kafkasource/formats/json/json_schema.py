@@ -45,7 +45,7 @@ Path: TypeAlias = tuple[str, ...]
 
 @dataclass(slots=True)
 class Notes:
-    """What a type does not say, and a writer asks, by the path."""
+    """Facts that a type does not hold and a writer needs, by the path."""
 
     texts: dict[Path, tuple[str, ...]] = field(default_factory=dict)  # strings, with the texts of their `enum`
     holders: dict[Path, str] = field(default_factory=dict)  # object, array: they do not say what is in them
@@ -123,7 +123,7 @@ class _Reader:
         return self._of_type(others.pop(), schema, here), nullable
 
     def _entered(self, schema: object, where: _Where) -> _Where:
-        """Where the parts of a schema are. SchemaError where it is none, or one too many."""
+        """Collect the parts of a schema. SchemaError where it is not a schema, or has too many."""
         self._types += 1
         if self._types > MOST_TYPES or where.depth > MOST_DEPTH:
             raise SchemaError(
@@ -170,7 +170,7 @@ class _Reader:
         return TEXT
 
     def _struct(self, parts: Sequence[Part]) -> pa.StructType:
-        """Of the `properties` of all parts; some may only say what is `required`."""
+        """Read the `properties` of all parts; some parts only say what is `required`."""
         found: dict[str, list[tuple[object, _Where]]] = {}
         needed: set[str] = set()
         for schema, where in parts:
@@ -183,21 +183,21 @@ class _Reader:
             if len(places) == 1:
                 kind, nullable = self.of(*places[0])
             else:
-                kind, nullable = self._of_all([part for each in places for part in self._parts(*each)])
+                kind, nullable = self._of_all([part for place in places for part in self._parts(*place)])
             if nullable and name in needed:
                 self.notes.null_there.add(places[0][1].path)
             fields.append(pa.field(name, kind, nullable or name not in needed))
         return pa.struct(fields)
 
     def _of_choice(self, schemas: Sequence[object], where: _Where) -> Kind:
-        others = [each for each in schemas if not _is_null(each)]
+        others = [schema for schema in schemas if not _is_null(schema)]
         if len(others) != 1:
-            return TEXT, len(others) != len(schemas) or any(each is True for each in schemas)
+            return TEXT, len(others) != len(schemas) or any(schema is True for schema in schemas)
         kind, nullable = self.of(others[0], where.at())
         return kind, nullable or len(others) != len(schemas)
 
     def _of_all(self, parts: Sequence[Part]) -> Kind:
-        """What is all of these, which are `_parts`. Those that say no type are conditions, and add what is `required`;
+        """Return the type that all parts have. Parts that say no type are conditions, and add what is `required`;
         those that say nothing but a type do not stand against one that says more."""
         typed = [part for part in parts if _says_a_type(*part)]
         if not typed:
@@ -237,7 +237,7 @@ class _Reader:
             yield schema, here
 
     def _followed(self, reference: str, where: _Where) -> tuple[object, _Where] | None:
-        """What a reference names; None: a writer's schema that contains itself, which is any value there."""
+        """Find what a reference names; None: a writer's schema that contains itself, which is any value there."""
         found, documents = self._target(reference, where)
         if id(found) in where.within:
             if self.for_writer:
@@ -286,7 +286,7 @@ class _Reader:
 
 
 def _documents_of(schema: object, name: str) -> Documents:
-    """Of a whole schema, whose name a registry knows."""
+    """A whole schema, whose name a registry knows."""
     said = _id_of(schema) if isinstance(schema, Mapping) else ""
     return ((schema, urljoin(name, said).removesuffix("#")),)
 
@@ -312,7 +312,7 @@ def _schemas(found: object, word: str, where: _Where) -> Sequence[object]:
 
 
 def _properties_of(schema: Mapping[str, object], where: _Where) -> Mapping[str, object]:
-    """Those that an object may have: `false` is the schema of one that it may not."""
+    """Return the properties that an object may have: `false` is the schema of a forbidden one."""
     found = schema.get("properties", {})
     if not isinstance(found, Mapping):
         raise SchemaError(f"{where.place}: `properties` is not an object")
@@ -358,21 +358,21 @@ def _types_of(schema: Mapping[str, object], where: _Where) -> set[str]:
     if said is None:
         values = schema.get("enum", [schema["const"]] if "const" in schema else None)
         if isinstance(values, list):
-            return {_type_of_value(each) for each in values}
+            return {_type_of_value(value) for value in values}
         if "properties" in schema:
             return {"object"}
         return {"array"} if isinstance(schema.get("items"), Mapping) else set()
     names = said if isinstance(said, list) else [said]
-    for each in names:
-        if each not in _NAMES:
-            raise SchemaError(f"{where.place}: JSON Schema has no type {str(each)[:100]!r}")
+    for name in names:
+        if name not in _NAMES:
+            raise SchemaError(f"{where.place}: JSON Schema has no type {str(name)[:100]!r}")
     return set(names)
 
 
 def _texts_of(schema: Mapping[str, object]) -> tuple[str, ...]:
     """The texts that `enum` or `const` allows; none: all."""
     values = schema.get("enum", [schema["const"]] if "const" in schema else None)
-    return tuple(dict.fromkeys(each for each in values if isinstance(each, str))) if isinstance(values, list) else ()
+    return tuple(dict.fromkeys(value for value in values if isinstance(value, str))) if isinstance(values, list) else ()
 
 
 def _type_of_value(value: object) -> str:
@@ -386,7 +386,7 @@ def _type_of_value(value: object) -> str:
 
 
 def _pointed(documents: Documents, fragment: str, reference: str, place: str) -> tuple[object, Documents]:
-    """What a JSON pointer names in the nearest document. Where that has nothing of the name, a document around it may:
+    """Find what a JSON pointer names in the nearest document, else in a document around it:
     many take a pointer from the root, whatever ids there are in between."""
     if fragment and not fragment.startswith("/"):
         raise SchemaError(f"{place}: {reference}: the schema has no anchor {fragment!r}")

@@ -2,11 +2,10 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Reads a column of JSON texts by the words of `opcodes` and fills Arrow buffers; the GIL is released.
 
-`Decoding` is used as that of `formats.decoding.kernel`, which says how buffers are placed, grow, and what becomes of
-a bad record.
-It goes over a record once, as a machine of few states: objects and arrays that have columns are a stack of frames, as
-deep as the type; what has no column is checked and passed over, with one byte for each level. A column without room
-stops the machine before the value that needs it.
+`JsonDecoding` is a `formats.decoding.kernel.Decoding`, which says how buffers are placed and grow, and what becomes of
+a bad record. It goes over a record once, as a machine of few states: objects and arrays that have columns are a stack
+of frames, as deep as the type; what has no column is checked and passed over, with one byte for each level. A column
+without room stops the machine before the value that needs it.
 
 Whatever is read is JSON as RFC 8259 has it, to the last byte, also where no column takes it. A field that comes twice
 counts as it came last. Fields mostly come in the order of the record before, so the expected name is compared first.
@@ -29,21 +28,28 @@ from typing import TYPE_CHECKING, Any
 try:
     import cython
 except ImportError:
-    from kafkasource.formats.decoding import _nocython as cython
+    from kafkasource.kafka.records import _nocython as cython
 
-if not cython.compiled:  # compiled, they are an enum of kernel.pxd
+if not cython.compiled:  # compiled, kernel.pxd has them
+    from kafkasource.formats.buffers import bit_at, buffer_of, is_little, product, put_bit, signed32, store32
+    from kafkasource.formats.decoding.kernel import Decoding, is_utf8
     from kafkasource.formats.decoding.opcodes import (
         BAD_UTF8,
-        BINARY,
-        BITS,
         CUT,
-        ITEM_LIST,
+        DATA_AT,
+        LAST,
         MISSING,
-        NUMBER,
-        TOO_LARGE,
+        ROOM,
         TRAILING,
+        VALID_AT,
+        VALUES_AT,
     )
     from kafkasource.formats.json.opcodes import (
+        AT_FIRST_ITEM,
+        AT_FIRST_KEY,
+        AT_ITEM,
+        AT_KEY,
+        AT_VALUE,
         BAD_BASE64,
         BAD_DATE,
         BAD_ESCAPE,
@@ -53,6 +59,7 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
         BAD_LOCAL_TIME,
         BAD_NULL,
         BAD_NUMBER,
+        BEHIND_VALUE,
         BLOCK_EXPECTED,
         BLOCK_MASK,
         BLOCK_REQUIRED,
@@ -64,7 +71,13 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
         ENTRY_NODE,
         ENTRY_PLAIN,
         ENTRY_SIZE,
+        ESCAPED,
+        FRAME_ENTRY,
+        FRAME_INDEX,
+        FRAME_NODE,
         MOST_DEPTH,
+        MOST_DIGITS,
+        MOST_ESCAPED,
         NODE_COLUMN,
         NODE_FIRST,
         NODE_NULL,
@@ -83,16 +96,9 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
         READ_STRUCT,
         READ_TEXT,
         TOO_DEEP,
+        WIDE,
         WRONG_TYPE,
     )
-
-    KIND, WIDTH, LEVEL, LAST, VALID_AT, VALUES_AT, DATA_AT, ROOM = range(8)
-    # A frame: the node, the index that its own value has, the entry whose name came last.
-    FRAME_NODE, FRAME_INDEX, FRAME_ENTRY = range(3)
-    AT_VALUE, AT_FIRST_KEY, AT_KEY, AT_FIRST_ITEM, AT_ITEM, BEHIND_VALUE = range(6)
-    ESCAPED, WIDE = 1, 2
-    MOST_DIGITS = 19  # that a mantissa of 64 bits holds
-    MOST_ESCAPED = 512  # bytes of a time or number in a string with escapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,7 +116,7 @@ MOST_POWER = 308
 
 
 def powers_of_five() -> bytes:
-    """For each power from LEAST_POWER on the 128 highest bits, as two numbers: the high half, the low one."""
+    """Return the 128 highest bits of each power from LEAST_POWER on: the high half, then the low half."""
     found = []
     for power in range(LEAST_POWER, MOST_POWER + 1):
         if power < 0:
@@ -153,16 +159,6 @@ def _single(bits: int) -> float:
     return struct.unpack("=f", bits.to_bytes(4, _ORDER))[0]  # type: ignore[no-any-return]
 
 
-def offset_at(out: Memory, index: int) -> int:
-    """An int32 of this machine, as Arrow's offsets are."""
-    if cython.compiled:
-        raw = 0
-        memcpy(cython.address(raw), out + 4 * index, 4)  # type: ignore[name-defined, operator]  # noqa: F821
-        return raw
-    else:
-        return int.from_bytes(out[4 * index : 4 * index + 4], _ORDER, signed=True)
-
-
 def store(out: Memory, index: int, width: int, value: int) -> None:
     """An integer of 1, 2, 4 or 8 bytes, of this machine; higher bits are dropped."""
     if cython.compiled:
@@ -180,66 +176,11 @@ def store(out: Memory, index: int, width: int, value: int) -> None:
         out[width * index : width * (index + 1)] = (value & ((1 << 8 * width) - 1)).to_bytes(width, _ORDER)
 
 
-def store_offset(out: Memory, index: int, value: int) -> None:
-    if cython.compiled:
-        memcpy(out + 4 * index, cython.address(value), 4)  # type: ignore[name-defined, operator]  # noqa: F821
-    else:
-        out[4 * index : 4 * index + 4] = value.to_bytes(4, _ORDER)
-
-
-def put_bit(out: Memory, index: int, bit: int) -> None:
-    byte = out[index >> 3]
-    mask = 1 << (index & 7)
-    out[index >> 3] = (byte | mask) if bit else (byte & (255 ^ mask))
-
-
-def bit_at(bitmap: Memory, index: int) -> int:
-    return (bitmap[index >> 3] >> (index & 7)) & 1
-
-
 def same(left: Memory, at: int, right: Memory, pos: int, size: int) -> bool:
     if cython.compiled:
         return memcmp(left + at, right + pos, size) == 0  # type: ignore[name-defined,no-any-return, operator]  # noqa: F821
     else:
         return left[at : at + size] == right[pos : pos + size]
-
-
-def is_utf8(data: Memory, pos: int, end: int) -> bool:
-    """As the Unicode standard has it: nothing overlong, no surrogates, nothing above U+10FFFF."""
-    while pos < end:
-        lead = data[pos]
-        pos += 1
-        if lead < 0x80:
-            continue
-        least = 0x80
-        most = 0xBF
-        if 0xC2 <= lead <= 0xDF:
-            more = 1
-        elif 0xE0 <= lead <= 0xEF:
-            more = 2
-            if lead == 0xE0:
-                least = 0xA0
-            elif lead == 0xED:
-                most = 0x9F
-        elif 0xF0 <= lead <= 0xF4:
-            more = 3
-            if lead == 0xF0:
-                least = 0x90
-            elif lead == 0xF4:
-                most = 0x8F
-        else:
-            return False
-        if more > end - pos:
-            return False
-        byte = data[pos]
-        if byte < least or byte > most:
-            return False
-        if more > 1 and data[pos + 1] & 0xC0 != 0x80:
-            return False
-        if more > 2 and data[pos + 2] & 0xC0 != 0x80:
-            return False
-        pos += more
-    return True
 
 
 def behind_space(data: Memory, pos: int, end: int) -> int:
@@ -272,7 +213,7 @@ def hex_of(data: Memory, pos: int, end: int) -> int:
 
 
 def behind_escape(data: Memory, pos: int, end: int) -> int:
-    """Behind an escape whose backslash is at `pos`; a pair of surrogates is one. Or -1 less the error code."""
+    """The pos behind an escape whose backslash is at `pos` (a pair of surrogates is one), or -1 less the error code."""
     if end - pos < 2:
         return -1 - CUT
     byte = data[pos + 1]
@@ -395,7 +336,7 @@ def unescape(data: Memory, pos: int, end: int, out: Memory, at: int) -> int:
 
 
 def behind_word(data: Memory, pos: int, end: int) -> int:
-    """Behind `true`, `false` or `null`, or -1 less the error code."""
+    """The pos behind `true`, `false` or `null`, or -1 less the error code."""
     byte = data[pos]
     if byte == 116:
         if end - pos >= 4 and data[pos + 1] == 114 and data[pos + 2] == 117 and data[pos + 3] == 101:
@@ -412,7 +353,7 @@ def behind_word(data: Memory, pos: int, end: int) -> int:
 
 
 def infinite(data: Memory, pos: int, size: int) -> int:
-    """Of the strings that stand for a double as in Spark: 1 not a number, 2 infinite, 3 below all; else 0."""
+    """Recognize strings that stand for a double, as Spark does: 1 NaN, 2 infinity, 3 minus infinity, 0 another text."""
     if size == 3 and data[pos] == 78 and data[pos + 1] == 97 and data[pos + 2] == 78:
         return 1
     sign = 2
@@ -590,19 +531,6 @@ def from_base64(out: Memory, begin: int, end: int) -> int:
     return at
 
 
-def product(left: int, right: int) -> tuple[int, int]:
-    """Of two numbers of 64 bits (the high half, the low one). For the compiled kernel."""
-    mask = 0xFFFFFFFF
-    low = (left & mask) * (right & mask)
-    first = (left >> 32) * (right & mask)
-    second = (left & mask) * (right >> 32)
-    middle = (low >> 32) + (first & mask) + (second & mask)
-    return (
-        (left >> 32) * (right >> 32) + (first >> 32) + (second >> 32) + (middle >> 32),
-        (middle << 32) | (low & mask),
-    )
-
-
 def nearest(fives: Any, mantissa: int, power: int, wide: bool) -> int:
     """The bits of the double, or float, that is nearest to mantissa times ten to the power. For the compiled kernel."""
     if wide:
@@ -665,11 +593,8 @@ def nearest(fives: Any, mantissa: int, power: int, wide: bool) -> int:
     return found | (one << size)
 
 
-class Decoding:
-    """Texts to the columns of one type. `columns`: as of `formats.decoding.kernel.Decoding`; `entry`: the root's node.
-
-    `code` is written to: which name is expected next. `longest`: the bytes of the longest name.
-    """
+class JsonDecoding(Decoding):
+    """Texts to the columns of one type, by words that it writes to: which name is expected next."""
 
     def __init__(
         self,
@@ -680,155 +605,24 @@ class Decoding:
         longest: int,
         columns: Sequence[tuple[int, int, int, int]],
     ) -> None:
-        self._code = code
-        self._entry = entry
-        self._constants = constants
+        """`entry`: the root's node; `longest`: the bytes of the longest name."""
+        Decoding.__init__(self, code, memoryview(struct.pack("=i", entry)).cast("i"), constants, depth, columns)
+        self._words = code
         self._fives = memoryview(_FIVES).cast("Q")
-        self.columns = len(columns)
-        self._table = memoryview(bytearray(8 * 8 * max(self.columns, 1))).cast("q", (max(self.columns, 1), 8))
-        self._views: list[Any] = [None] * (8 * self.columns)  # keeps them alive, and is where the interpreted one looks
-        self._stack = memoryview(bytearray(8 * 3 * (depth + 1))).cast("q", (depth + 1, 3))
-        self._passed = memoryview(bytearray(MOST_DEPTH + 1))  # of each level of what has no column: is it an object?
+        self._passed = memoryview(bytearray(MOST_DEPTH + 1))  # for each level without a column: whether it is an object
         self._longest = longest
         self._scratch = memoryview(bytearray(max(longest, MOST_ESCAPED) + 8))
-        for column in range(self.columns):
-            kind, width, level, last = columns[column]
-            self._table[column, KIND] = kind
-            self._table[column, WIDTH] = width
-            self._table[column, LEVEL] = level
-            self._table[column, LAST] = last
-        self._paused = False
-        self._failure = 0
-        self._base = 0
         self._state = 0
-        self._node = 0
-        self._pos = 0
-        self._index = 0
-        self._depth = 0
+        self._field = 0
         self._mantissa = 0
         self._exponent = 0
         self._negative = False
         self._whole = False
         self._exact = False
-        self.row = 0
-        self.bad = 0
-        self.wanted_column = -1
-        self.wanted = 0
-
-    def place(self, column: int, which: int, view: memoryview) -> None:
-        """A buffer of a column: 0 its validity, 1 its values, bits or offsets, 2 its bytes. Those placed before go."""
-        if not 0 <= column < self.columns or not 0 <= which < 3 or len(view) == 0:
-            raise ValueError("no such buffer")
-        self._views[8 * column + VALID_AT + which] = view
-        if cython.compiled:
-            self._table[column, VALID_AT + which] = cython.cast(
-                cython.longlong, cython.cast(cython.size_t, cython.address(view[0]))
-            )
-        else:
-            self._table[column, VALID_AT + which] = 1
-
-    def set_room(self, column: int, room: int) -> None:
-        """Bytes of a column's data, or items in the columns within a list. Those must have been placed so large."""
-        if not 0 <= column < self.columns or room < 0:
-            raise ValueError("no such room")
-        self._table[column, ROOM] = room
-
-    def start(self, row: int) -> None:
-        """Go on from this row, which is the first of new buffers."""
-        self.row = row
-        self._base = row
-        self._paused = False
-        self.bad = 0
-
-    def refuse(self) -> None:
-        """Give up the record that `run` has stopped at: it takes too much."""
-        self._paused = False
-        self._failure = TOO_LARGE
-
-    def run(
-        self,
-        data: memoryview,
-        offsets: memoryview,
-        valid: memoryview,
-        shift: int,
-        skip_bytes: int,
-        programs: memoryview,
-        codes: memoryview,
-        places: memoryview,
-        last: int,
-    ) -> bool:
-        """Decode rows up to `last`, as `formats.decoding.kernel.Decoding.run`. A row whose program is below 0 has
-        null columns.
-
-        In front of a record may be a schema id, behind a byte 0x00, which no JSON begins with: it is passed over.
-        """
-        if len(offsets) < last + shift + 1 or len(codes) < last - self._base or len(places) < last - self._base:
-            raise ValueError("more rows than there are")
-        if 0 < len(programs) < last or skip_bytes < 0:
-            raise ValueError("no program")
-        with cython.nogil:
-            return self._run(data, offsets, valid, shift, skip_bytes, programs, codes, places, last)
-
-    def _run(
-        self,
-        input: memoryview,
-        offsets: memoryview,
-        valid: memoryview,
-        shift: int,
-        skip_bytes: int,
-        programs: memoryview,
-        codes: memoryview,
-        places: memoryview,
-        last: int,
-    ) -> bool:
-        has_nulls = len(valid) > 0  # an empty bitmap means that nothing is null
-        if cython.compiled:
-            data = cython.address(input[0])  # where there is none, nothing reads it: each read is before `end`
-            bitmap = cython.address(valid[0])
-        else:
-            data = input
-            bitmap = valid
-        while self.row < last:
-            row = self.row
-            at = row - self._base
-            code = self._failure
-            self._failure = 0
-            if code == 0:
-                if not self._paused and (
-                    (len(programs) > 0 and programs[row] < 0) or (has_nulls and bit_at(bitmap, row + shift) == 0)
-                ):
-                    self._nulls(0, self.columns, at)
-                    self.row += 1
-                    continue
-                begin = offsets[row + shift]
-                end = offsets[row + shift + 1]
-                if not self._paused:
-                    self._begin(at)
-                    if begin < 0 or begin > end - skip_bytes or end > len(input):
-                        code = EMPTY
-                    else:
-                        code = self._unframed(data, begin + skip_bytes, end)
-                if code == 0:
-                    code = self._record(data, end)
-                    self._paused = code < 0
-                    if code < 0:
-                        return False
-            if code:
-                self._nulls(0, self.columns, at)
-                codes[at] = code
-                places[at] = self._node
-                self.bad += 1
-            self.row += 1
-        return True
-
-    def _begin(self, index: int) -> None:
-        self._state = AT_VALUE
-        self._node = self._entry
-        self._index = index
-        self._depth = 0
 
     def _unframed(self, data: Memory, pos: int, end: int) -> int:
-        """0, and `_pos` behind the schema id, of four bytes or, behind four zeros, of eight; or an error code."""
+        """Pass over a schema id, behind a byte 0x00, which no JSON begins with. An error code, or 0 with `_pos` behind
+        the id, which has four bytes or, behind four zeros, eight."""
         if pos < end and data[pos] == 0:
             if end - pos < 5:
                 return BAD_FRAME
@@ -841,67 +635,35 @@ class Decoding:
         self._pos = pos
         return EMPTY if pos == end else 0
 
-    def _buffer(self, column: int, which: int) -> Any:
-        if cython.compiled:
-            return cython.cast(cython.p_uchar, cython.cast(cython.size_t, self._table[column, which]))
-        else:
-            return self._views[8 * column + which]
-
-    def _nulls(self, first: int, last: int, index: int) -> None:
-        """Null, and zero or empty, in the columns [first, last) of the first one's level."""
-        if first >= last:
-            return
-        level = self._table[first, LEVEL]
-        for column in range(first, last):
-            if self._table[column, LEVEL] != level:
-                continue
-            put_bit(self._buffer(column, VALID_AT), index, 0)
-            kind = self._table[column, KIND]
-            if kind == BITS:
-                put_bit(self._buffer(column, VALUES_AT), index, 0)
-            elif kind == NUMBER:
-                width = self._table[column, WIDTH]
-                out = self._buffer(column, VALUES_AT)
-                if width == 16:
-                    store(out, 2 * index, 8, 0)
-                    store(out, 2 * index + 1, 8, 0)
-                else:
-                    store(out, index, width, 0)
-            elif kind in (BINARY, ITEM_LIST):
-                out = self._buffer(column, VALUES_AT)
-                store_offset(out, index + 1, offset_at(out, index))
-
-    def _full(self, column: int, wanted: int, state: int, pos: int, index: int, depth: int) -> int:
-        """Stop where the room of a column is not enough; `run` goes on in this state. The node is `_node`."""
-        self.wanted_column = column
-        self.wanted = wanted
+    def _wait(self, column: int, wanted: int, state: int, pos: int, index: int, depth: int) -> int:
+        """Stop as `_full`; `run` goes on in this state, at the node `_pc`."""
         self._state = state
-        self._pos = pos
-        self._index = index
-        self._depth = depth
-        return -1
+        return self._full(column, wanted, self._pc, pos, index, depth)
 
-    def _record(self, data: Memory, end: int) -> int:
-        """Read on from where it is. 0, an error code, or -1 where a column is full."""
+    def _record(self, data: Memory, end: int, data_end: int) -> int:
+        """Read a record as `Decoding._record` does. `_pc` is the node that is read."""
+        if not self._paused:
+            self._state = AT_VALUE
+            failure = self._unframed(data, self._pos, end)
+            if failure:
+                return failure
         if cython.compiled:
             code = cython.address(self._code[0])
-            constants = cython.address(self._constants[0])
         else:
             code = self._code
-            constants = self._constants
         state = self._state
         pos = self._pos
         index = self._index
         depth = self._depth
-        node = self._node
+        node = self._pc
         while True:
             pos = behind_space(data, pos, end)
             if state == BEHIND_VALUE:
                 if depth == 0:
-                    self._node = self._entry
+                    self._pc = self._entries[0]
                     return TRAILING if pos < end else 0
                 node = self._stack[depth - 1, FRAME_NODE]
-                self._node = node
+                self._pc = node
                 if pos >= end:
                     return CUT
                 byte = data[pos]
@@ -921,8 +683,8 @@ class Decoding:
                 else:
                     start = index + 1  # behind the last item
                     index = self._stack[depth - 1, FRAME_INDEX]
-                    out = self._buffer(code[node + NODE_COLUMN], VALUES_AT)
-                    store_offset(out, index + 1, start)
+                    out = buffer_of(self, code[node + NODE_COLUMN], VALUES_AT)
+                    store32(out, index + 1, start)
                 depth -= 1
                 continue
             if pos >= end:
@@ -941,36 +703,13 @@ class Decoding:
                     continue
                 if byte != 34:
                     return BAD_JSON
-                if code[node + NODE_OP] == READ_STRUCT:
-                    entry = self._stack[depth - 1, FRAME_ENTRY]
-                    field = code[entry + ENTRY_EXPECTED]
-                    size = code[field + ENTRY_PLAIN]
-                    start = pos + 1
-                    if (
-                        size < end - start
-                        and data[start + size] == 34
-                        and same(constants, code[field + ENTRY_NAME], data, start, size)
-                    ):
-                        pos = start + size + 1
-                    else:
-                        pos, flags = scan_string(data, start, end)
-                        if pos < 0:
-                            return -1 - pos
-                        field = self._named(code[node + NODE_FIRST], data, start, pos, flags)
-                        pos += 1
-                        if field:
-                            code[entry + ENTRY_EXPECTED] = field
-                else:
-                    column = code[node + NODE_COLUMN]
-                    if index >= self._table[column, ROOM]:
-                        return self._full(column, index + 1, state, pos, index, depth)
-                    start = pos
-                    pos = self._text(code[node + NODE_SECOND], data, pos, end, index)
-                    if pos < 0:
-                        if pos == -1:
-                            return self._full(self.wanted_column, self.wanted, state, start, index, depth)
-                        return -1 - pos
-                    field = -1
+                start = pos
+                pos = self._name(node, data, pos, end, index, depth)
+                if pos == -1:
+                    return self._wait(self.wanted_column, self.wanted, state, start, index, depth)
+                if pos < 0:
+                    return -1 - pos
+                field = self._field
                 pos = behind_space(data, pos, end)
                 if pos >= end:
                     return CUT
@@ -988,7 +727,7 @@ class Decoding:
                     node = code[field + ENTRY_NODE]
                 else:
                     node = code[node + NODE_FIRST]
-                self._node = node
+                self._pc = node
                 state = AT_VALUE
                 continue
             if state in (AT_ITEM, AT_FIRST_ITEM):
@@ -1000,9 +739,9 @@ class Decoding:
                     continue
                 column = code[node + NODE_COLUMN]
                 if index >= self._table[column, ROOM]:
-                    return self._full(column, index + 1, state, pos, index, depth)
+                    return self._wait(column, index + 1, state, pos, index, depth)
                 node = code[node + NODE_FIRST]
-                self._node = node
+                self._pc = node
                 state = AT_VALUE
             # A value for the node, at the index.
             op = code[node + NODE_OP]
@@ -1023,7 +762,7 @@ class Decoding:
                 if depth >= MOST_DEPTH:
                     return TOO_DEEP
                 pos += 1
-                put_bit(self._buffer(column, VALID_AT), index, 1)
+                put_bit(buffer_of(self, column, VALID_AT), index, 1)
                 self._stack[depth, FRAME_NODE] = node
                 self._stack[depth, FRAME_INDEX] = index
                 if op == READ_STRUCT:
@@ -1031,40 +770,81 @@ class Decoding:
                     self._stack[depth, FRAME_ENTRY] = code[node + NODE_FIRST] + BLOCK_EXPECTED - ENTRY_EXPECTED
                     state = AT_FIRST_KEY
                 else:
-                    out = self._buffer(column, VALUES_AT)
-                    start = offset_at(out, index)
-                    store_offset(out, index + 1, start)
+                    out = buffer_of(self, column, VALUES_AT)
+                    start = signed32(out, index)
+                    store32(out, index + 1, start)
                     index = start
                     state = AT_FIRST_KEY if op == READ_MAP else AT_FIRST_ITEM
                 depth += 1
                 continue
             start = pos
-            if op in (READ_TEXT, READ_BASE64):
-                if byte == 34:
-                    pos = self._text(column, data, pos, end, index)
-                    if pos >= 0 and op == READ_BASE64 and not self._from_base64(column, index):
-                        pos = -1 - BAD_BASE64
-                elif op == READ_TEXT:
-                    pos = self._json_text(column, data, pos, end, index, depth)
-                else:
-                    pos = self._pass(data, pos, end, depth)
-                    if pos >= 0:
-                        pos = -1 - WRONG_TYPE
-                if pos == -1:
-                    return self._full(self.wanted_column, self.wanted, AT_VALUE, start, index, depth)
-            else:
-                pos = self._scalar(node, data, pos, end, index, depth)
+            pos = self._scalar_or_text(node, data, pos, end, index, depth)
+            if pos == -1:
+                return self._wait(self.wanted_column, self.wanted, AT_VALUE, start, index, depth)
             if pos < 0:
                 return -1 - pos
-            put_bit(self._buffer(column, VALID_AT), index, 1)
+            put_bit(buffer_of(self, column, VALID_AT), index, 1)
             state = BEHIND_VALUE
+
+    def _name(self, node: int, data: Memory, pos: int, end: int, index: int, depth: int) -> int:
+        """Read the name of a struct's field, whose entry is then `_field` (0: no column has the name), or a map's key
+        (-1). Returns as `_text` does."""
+        if cython.compiled:
+            words = cython.address(self._words[0])
+            constants = cython.address(self._constants[0])
+        else:
+            words = self._words
+            constants = self._constants
+        if words[node + NODE_OP] == READ_MAP:
+            column = words[node + NODE_COLUMN]
+            if index >= self._table[column, ROOM]:
+                self.wanted_column = column
+                self.wanted = index + 1
+                return -1
+            self._field = -1
+            return self._text(words[node + NODE_SECOND], data, pos, end, index)
+        start = pos + 1
+        entry = self._stack[depth - 1, FRAME_ENTRY]
+        field = words[entry + ENTRY_EXPECTED]
+        size = words[field + ENTRY_PLAIN]
+        if (
+            size < end - start
+            and data[start + size] == 34
+            and same(constants, words[field + ENTRY_NAME], data, start, size)
+        ):
+            self._field = field
+            return start + size + 1
+        pos, flags = scan_string(data, start, end)
+        if pos < 0:
+            return pos
+        field = self._named(words[node + NODE_FIRST], data, start, pos, flags)
+        if field:
+            words[entry + ENTRY_EXPECTED] = field
+        self._field = field
+        return pos + 1
+
+    def _scalar_or_text(self, node: int, data: Memory, pos: int, end: int, index: int, depth: int) -> int:
+        """Read a value other than a struct, map or array. Returns as `_text` does."""
+        op = self._code[node + NODE_OP]
+        column = self._code[node + NODE_COLUMN]
+        if op != READ_TEXT and op != READ_BASE64:
+            return self._scalar(node, data, pos, end, index, depth)
+        if data[pos] == 34:
+            pos = self._text(column, data, pos, end, index)
+            if pos >= 0 and op == READ_BASE64 and not self._from_base64(column, index):
+                return -1 - BAD_BASE64
+            return pos
+        if op == READ_TEXT:
+            return self._json_text(column, data, pos, end, index, depth)
+        pos = self._pass(data, pos, end, depth)
+        return pos if pos < 0 else -1 - WRONG_TYPE
 
     def _has_required(self, block: int, index: int) -> bool:
         """Whether a struct has the fields that cannot be null; if not, `_node` is the first that it lacks."""
         at = self._code[block + BLOCK_REQUIRED_AT]
         for i in range(self._code[block + BLOCK_REQUIRED]):
-            if bit_at(self._buffer(self._code[at + 2 * i], VALID_AT), index) == 0:
-                self._node = self._code[at + 2 * i + 1]
+            if bit_at(buffer_of(self, self._code[at + 2 * i], VALID_AT), index) == 0:
+                self._pc = self._code[at + 2 * i + 1]
                 return False
         return True
 
@@ -1125,19 +905,19 @@ class Decoding:
         if quote < 0:
             return quote
         size = quote - begin
-        out = self._buffer(column, VALUES_AT)
-        start = offset_at(out, index)
+        out = buffer_of(self, column, VALUES_AT)
+        start = signed32(out, index)
         if size > self._table[column, ROOM] - start:
             self.wanted_column = column
             self.wanted = start + size
             return -1
-        into = self._buffer(column, DATA_AT)
+        into = buffer_of(self, column, DATA_AT)
         if flags & ESCAPED:
-            store_offset(out, index + 1, unescape(data, begin, quote, into, start))
+            store32(out, index + 1, unescape(data, begin, quote, into, start))
         else:
             self._copy(into, start, data, begin, size)
-            store_offset(out, index + 1, start + size)
-        put_bit(self._buffer(column, VALID_AT), index, 1)
+            store32(out, index + 1, start + size)
+        put_bit(buffer_of(self, column, VALID_AT), index, 1)
         return quote + 1
 
     def _copy(self, out: Memory, at: int, data: Memory, pos: int, size: int) -> None:
@@ -1151,28 +931,28 @@ class Decoding:
         after = self._pass(data, pos, end, depth)
         if after < 0:
             return after
-        out = self._buffer(column, VALUES_AT)
-        start = offset_at(out, index)
+        out = buffer_of(self, column, VALUES_AT)
+        start = signed32(out, index)
         if after - pos > self._table[column, ROOM] - start:
             self.wanted_column = column
             self.wanted = start + after - pos
             return -1
-        self._copy(self._buffer(column, DATA_AT), start, data, pos, after - pos)
-        store_offset(out, index + 1, start + after - pos)
+        self._copy(buffer_of(self, column, DATA_AT), start, data, pos, after - pos)
+        store32(out, index + 1, start + after - pos)
         return after
 
     def _from_base64(self, column: int, index: int) -> bool:
-        out = self._buffer(column, VALUES_AT)
-        after = from_base64(self._buffer(column, DATA_AT), offset_at(out, index), offset_at(out, index + 1))
+        out = buffer_of(self, column, VALUES_AT)
+        after = from_base64(buffer_of(self, column, DATA_AT), signed32(out, index), signed32(out, index + 1))
         if after < 0:
             return False
-        store_offset(out, index + 1, after)
+        store32(out, index + 1, after)
         return True
 
     def _scalar(self, node: int, data: Memory, pos: int, end: int, index: int, depth: int) -> int:
         """A value of fixed width to the node's column. The pos behind it, or -1 less the error code."""
         op = self._code[node + NODE_OP]
-        out = self._buffer(self._code[node + NODE_COLUMN], VALUES_AT)
+        out = buffer_of(self, self._code[node + NODE_COLUMN], VALUES_AT)
         byte = data[pos]
         if byte == 45 or 48 <= byte <= 57:
             start = pos
@@ -1343,14 +1123,7 @@ class Decoding:
                 high += 1
                 if not cython.compiled:
                     high &= _MASK
-        little = True
-        if cython.compiled:
-            one = 1
-            first = 0
-            memcpy(cython.address(first), cython.address(one), 1)  # type: ignore[name-defined]  # noqa: F821
-            little = first == 1
-        else:
-            little = _ORDER == "little"
+        little = is_little()
         store(out, 2 * index + (0 if little else 1), 8, low)
         store(out, 2 * index + (1 if little else 0), 8, high)
         return True
@@ -1494,7 +1267,7 @@ class Decoding:
                 return pos
 
     def _pass_key(self, data: Memory, pos: int, end: int) -> int:
-        """Behind a name and its colon, or -1 less the error code."""
+        """The pos behind a name and its colon, or -1 less the error code."""
         if pos >= end:
             return -1 - CUT
         if data[pos] != 34:

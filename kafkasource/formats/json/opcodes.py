@@ -16,7 +16,7 @@
 Which entry is expected next is what came next in the record before: the kernel writes that into the words, so each
 `Decoding` has words of its own.
 
-kernel.pxd has the same numbers, which the compiled kernel needs as constants of C; a test compares the two.
+setup.py makes an enum of C of all numbers here, for the compiled kernel.
 """
 
 from __future__ import annotations
@@ -30,10 +30,18 @@ NODE_OP, NODE_COLUMN, NODE_NULL, NODE_FIRST, NODE_SECOND = range(5)
 BLOCK_MASK, BLOCK_SLOTS, BLOCK_REQUIRED, BLOCK_REQUIRED_AT, BLOCK_EXPECTED = range(5)
 ENTRY_NAME, ENTRY_SIZE, ENTRY_NODE, ENTRY_EXPECTED, ENTRY_PLAIN = range(5)
 
+# States of the machine. A frame of its stack: the node, the index of its own value, the entry whose name came last.
+AT_VALUE, AT_FIRST_KEY, AT_KEY, AT_FIRST_ITEM, AT_ITEM, BEHIND_VALUE = range(6)
+FRAME_NODE, FRAME_INDEX, FRAME_ENTRY = range(3)
+
+ESCAPED, WIDE = 1, 2  # a string has escapes; not all of it is ASCII
+MOST_DIGITS = 19  # that a mantissa of 64 bits holds
+MOST_ESCAPED = 512  # bytes of a time or number in a string with escapes
+
 READ_STRUCT = 1
 READ_LIST = 2
 READ_MAP = 3
-READ_TEXT = 4  # what is no string: its JSON
+READ_TEXT = 4  # a string, or the JSON of another value
 READ_INTEGER = 5
 READ_DOUBLE = 6
 READ_FLOAT = 7
@@ -44,7 +52,7 @@ READ_TIMESTAMP = 11  # with a zone
 READ_LOCAL_TIMESTAMP = 12  # without one
 READ_BASE64 = 13
 
-# Error codes of a record, behind those of `formats.decoding.opcodes`, of which JSON shares some.
+# Error codes of a record. JSON also uses some codes of `formats.decoding.opcodes`.
 BAD_JSON = 32
 BAD_ESCAPE = 33
 TOO_DEEP = 34

@@ -28,7 +28,7 @@ _NOT_PLAIN = (1 << 31) - 1
 
 
 def hash_of(name: bytes) -> int:
-    """As the kernel's `_named` computes it."""
+    """Compute the hash as the kernel's `_named` does."""
     found = 0
     for byte in name:
         found = (found * 31 + byte) & 0xFFFFFF
@@ -36,7 +36,7 @@ def hash_of(name: bytes) -> int:
 
 
 class JsonProgram:
-    """Of one layout. `formats.decoding.decode.Programs`."""
+    """The words for one layout. A `formats.decoding.decode.Programs`."""
 
     def __init__(self, layout: JsonLayout) -> None:
         self._code = array("i", [0])  # so that no entry is at 0, which says that there is none
@@ -48,10 +48,10 @@ class JsonProgram:
         self._places.sort()
         self._words = bytes(self._code)
 
-    def decoding(self, columns: Sequence[tuple[int, int, int, int]]) -> kernel.Decoding:
+    def decoding(self, columns: Sequence[tuple[int, int, int, int]]) -> kernel.JsonDecoding:
         words = memoryview(bytearray(self._words)).cast("i")  # which it writes to
         constants = memoryview(bytes(self._constants) or b"\0")
-        return kernel.Decoding(words, self._entry, constants, self._depth, self._longest, columns)
+        return kernel.JsonDecoding(words, self._entry, constants, self._depth, self._longest, columns)
 
     def place_of(self, pc: int) -> str:
         index = bisect_right(self._places, pc, key=lambda place: place[0]) - 1
@@ -60,24 +60,24 @@ class JsonProgram:
     def _node(self, node: Node, place: str, depth: int) -> int:
         """Its words, and those of what is within it."""
         self._depth = max(self._depth, depth)
-        kind, first, second = node.type, 0, 0
+        data_type, first, second = node.type, 0, 0
         at = self._room(op.NODE_WORDS, place)
-        if pa.types.is_struct(kind):
+        if pa.types.is_struct(data_type):
             read, first = op.READ_STRUCT, self._block(node, place, depth)
-        elif pa.types.is_list(kind):
+        elif pa.types.is_list(data_type):
             read, first = op.READ_LIST, self._node(node.children[0], f"{place}[]", depth + 1)
-        elif pa.types.is_map(kind):
+        elif pa.types.is_map(data_type):
             read, first, second = (
                 op.READ_MAP,
                 self._node(node.children[1], f"{place}{{}}", depth + 1),
                 node.children[0].column,
             )
-        elif pa.types.is_decimal(kind):
-            read, first, second = op.READ_DECIMAL, kind.scale, kind.precision
-        elif pa.types.is_integer(kind):
-            read, first = op.READ_INTEGER, kind.bit_width // 8
+        elif pa.types.is_decimal(data_type):
+            read, first, second = op.READ_DECIMAL, data_type.scale, data_type.precision
+        elif pa.types.is_integer(data_type):
+            read, first = op.READ_INTEGER, data_type.bit_width // 8
         else:
-            read = _READS[kind]
+            read = _READS[data_type]
         self._code[at : at + op.NODE_WORDS] = array("i", [read, node.column, int(node.nullable), first, second])
         return at
 
@@ -111,7 +111,7 @@ class JsonProgram:
         return block
 
     def _room(self, words: int, place: str) -> int:
-        """Where so many words begin, which are about a place."""
+        """Add this many words, which are about a place, and return where they begin."""
         at = len(self._code)
         self._places.append((at, place))
         self._code.extend([0] * words)

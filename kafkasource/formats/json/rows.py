@@ -19,23 +19,23 @@ REASONS = {**ERRORS, **JSON_ERRORS}
 class JsonRows:
     """`formats.rows.TypedRows`."""
 
-    def __init__(self, kind: pa.DataType, side: Side = "value") -> None:
+    def __init__(self, data_type: pa.DataType, side: Side = "value") -> None:
         """SchemaError with the place where there is no column for the type."""
-        self._decoder = JsonDecoder(kind)
+        self._decoder = JsonDecoder(data_type)
         self._side: Side = side
-        self.type: pa.DataType = kind
+        self.type: pa.DataType = data_type
 
     def pieces(self, values: pa.BinaryArray, headers: pa.ListArray | None, most_bytes: int) -> Iterator[TypedPiece]:
         for piece in self._decoder.batches(values, most_bytes):
             bad = tuple(
                 BadRow(
-                    each.row,
-                    REASONS[each.code],
-                    schema_id_of(values[each.row].as_py(), headers and headers[each.row], self._side),
-                    each.place,
-                    REASONS[each.code],
+                    fault.row,
+                    REASONS[fault.code],
+                    schema_id_of(values[fault.row].as_py(), headers and headers[fault.row], self._side),
+                    fault.place,
+                    REASONS[fault.code],
                 )
-                for each in piece.faults()
+                for fault in piece.faults()
             )
             yield TypedPiece(piece.array, piece.start, piece.end, bad)
 

@@ -30,7 +30,7 @@ _DECIMAL = re.compile(r"decimal(?:\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\))?")
 
 
 def plain_type(name: str, place: str) -> pa.DataType:
-    """Of a type that has no other within it. SchemaError where a JSON record has no value for it."""
+    """Return the Arrow type of a type without parts. SchemaError where JSON has no value for it."""
     if name not in _PLAIN:
         raise SchemaError(
             f"{place}: no column of a JSON record has the type {name!r}; there are {', '.join(_PLAIN)}, decimal, "
@@ -74,10 +74,10 @@ def _struct(kind: Mapping[str, object], place: str, depth: int) -> pa.DataType:
     if not isinstance(fields, list):
         raise SchemaError(f"{place}: a struct without a list of fields")
     found = []
-    for each in fields:
-        name = each.get("name") if isinstance(each, Mapping) else None
+    for field in fields:
+        name = field.get("name") if isinstance(field, Mapping) else None
         if not isinstance(name, str):
             raise SchemaError(f"{place}: a field without a name")
-        within = type_of_spark_json(each.get("type"), f"{place}.{name}", depth + 1)
-        found.append(pa.field(name, within, each.get("nullable") is not False))
+        within = type_of_spark_json(field.get("type"), f"{place}.{name}", depth + 1)
+        found.append(pa.field(name, within, field.get("nullable") is not False))
     return pa.struct(found)

@@ -25,7 +25,7 @@ def column_type(reader: RegisteredSchema) -> pa.DataType:
 
 
 def written_of(writer: RegisteredSchema) -> Written:
-    """What a writer's JSON Schema allows. SchemaError where it is none."""
+    """Read what a writer's JSON Schema allows. SchemaError where the text is not a JSON Schema."""
     with reading_a_schema():
         references = {name: _json(text, f"the reference {name!r}") for name, text in writer.references}
         return written_schema(_json(writer.text, "the schema"), references)

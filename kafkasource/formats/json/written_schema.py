@@ -1,4 +1,4 @@
-"""What a JSON Schema allows a writer, as far as it is looked at: types, what is required, the texts of an `enum`.
+"""Checks what a JSON Schema allows a writer, within these limits: types, what is required, the texts of an `enum`.
 
 It is read as `json_schema` reads it, with what the columns of a reader do not need: which texts are any value, which
 nulls must stand in the record. What contains itself is any value there.
@@ -40,24 +40,24 @@ class Scalar:
     def shown(self) -> str:
         return f"{self.name} ({self.format})" if self.format else "enum" if self.symbols else self.name
 
-    def takes(self, kind: pa.DataType) -> bool:
-        """`kind`: a plain type."""
+    def takes(self, data_type: pa.DataType) -> bool:
+        """`data_type`: a plain type."""
         if self.name == "integer":
-            return kind in _INTEGERS or bool(types.is_decimal(kind) and kind.scale == 0)
+            return data_type in _INTEGERS or bool(types.is_decimal(data_type) and data_type.scale == 0)
         if self.name == "number":
-            return kind in _INTEGERS or kind in _REALS or bool(types.is_decimal(kind))
+            return data_type in _INTEGERS or data_type in _REALS or bool(types.is_decimal(data_type))
         if self.name == "boolean":
-            return bool(kind == pa.bool_())
-        if kind == pa.string():
+            return bool(data_type == pa.bool_())
+        if data_type == pa.string():
             return True
         if self.symbols:
             return False
         if self.format == "date-time":
-            return types.is_timestamp(kind) and kind.tz is not None
+            return types.is_timestamp(data_type) and data_type.tz is not None
         of_format = {"date": pa.date32(), "base64": pa.binary()}
         if self.format in of_format:
-            return bool(kind == of_format[self.format])
-        return types.is_timestamp(kind) or kind in (pa.date32(), pa.binary(), pa.time64("us"))
+            return bool(data_type == of_format[self.format])
+        return types.is_timestamp(data_type) or data_type in (pa.date32(), pa.binary(), pa.time64("us"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +99,25 @@ def written_schema(schema: object, references: Mapping[str, object]) -> Written:
     return _written(kind, notes, ())
 
 
-def _written(kind: pa.DataType, notes: Notes, path: Path) -> Written:
-    if types.is_struct(kind):
+def _written(data_type: pa.DataType, notes: Notes, path: Path) -> Written:
+    if types.is_struct(data_type):
         fields = {}
-        for field in kind:
+        for field in data_type:
             here = (*path, f".{field.name}")
             fields[field.name] = _written(field.type, notes, here), field.nullable
-        required = {field.name for field in kind if not field.nullable or (*path, f".{field.name}") in notes.null_there}
+        required = {
+            field.name for field in data_type if not field.nullable or (*path, f".{field.name}") in notes.null_there
+        }
         return Properties(fields, frozenset(required))
-    if types.is_list(kind):
-        return Items(_written(kind.value_type, notes, (*path, "[]")), kind.value_field.nullable)
-    if types.is_map(kind):
-        return Values(_written(kind.item_type, notes, (*path, "{}")), kind.item_field.nullable)
-    if kind == pa.string():
+    if types.is_list(data_type):
+        return Items(_written(data_type.value_type, notes, (*path, "[]")), data_type.value_field.nullable)
+    if types.is_map(data_type):
+        return Values(_written(data_type.item_type, notes, (*path, "{}")), data_type.item_field.nullable)
+    if data_type == pa.string():
         found = notes.texts.get(path)
         return Anything(notes.holders.get(path, "")) if found is None else Scalar("string", "", found)
-    if kind == pa.binary():
+    if data_type == pa.binary():
         return Scalar("string", "base64")
-    if kind == pa.date32() or types.is_timestamp(kind):
-        return Scalar("string", "date" if kind == pa.date32() else "date-time")
-    return Scalar({pa.int64(): "integer", pa.float64(): "number", pa.bool_(): "boolean"}[kind])
+    if data_type == pa.date32() or types.is_timestamp(data_type):
+        return Scalar("string", "date" if data_type == pa.date32() else "date-time")
+    return Scalar({pa.int64(): "integer", pa.float64(): "number", pa.bool_(): "boolean"}[data_type])

@@ -67,7 +67,7 @@ class FieldNode:
 
     @property
     def value(self) -> Node:
-        """Of one value: the items' where there may be many."""
+        """The node of one value: of the items, where the field is repeated."""
         return self.node.items or self.node
 
 
@@ -120,8 +120,8 @@ class _Builder:
         number = self._column(pa.struct([]), level, nullable)
         fields = self._fields(message, level, place, (*within, message.full_name))
         self.columns[number].last = len(self.columns)
-        kind = pa.struct([_arrow_field(each) for each in fields])
-        return Node(number, kind, fields)
+        data_type = pa.struct([_arrow_field(each) for each in fields])
+        return Node(number, data_type, fields)
 
     def _fields(self, message: MessageType, level: int, place: str, within: tuple[str, ...]) -> tuple[FieldNode, ...]:
         found = []
@@ -189,10 +189,10 @@ class _Builder:
     def _message_of(self, each: FieldType) -> MessageType | None:
         return self.schema.messages[each.type_name] if each.kind in (MESSAGE, GROUP) else None
 
-    def _column(self, kind: pa.DataType, level: int, nullable: bool) -> int:
+    def _column(self, data_type: pa.DataType, level: int, nullable: bool) -> int:
         if len(self.columns) >= MOST_COLUMNS:
             raise SchemaError(f"$: the message has more than {MOST_COLUMNS} fields, those within fields counted")
-        self.columns.append(column_of(kind, level, nullable))
+        self.columns.append(column_of(data_type, level, nullable))
         return len(self.columns) - 1
 
 
@@ -201,7 +201,7 @@ def _arrow_field(each: FieldNode) -> pa.Field:
 
 
 def time_of(message: MessageType) -> pa.DataType | None:
-    """As Spark knows them: by the name, whatever the package, and by the names of the fields."""
+    """Recognize times as Spark does: by the message's name, in any package, and by its fields."""
     if [(each.name, each.kind, each.repeated) for each in message.fields] != [
         ("seconds", "int64", False),
         ("nanos", "int32", False),

@@ -1,7 +1,7 @@
-"""Files that Confluent's serializers take as known, so that a schema which imports them has no reference to them.
+"""Files that need no reference: those of every Protobuf compiler, and those that Confluent's serializers know.
 
-Theirs is the list `ProtobufSchema.KNOWN_DEPENDENCIES`; of it the files of Protobuf itself are in `well_known` and
-`schema_types`. Names, numbers and kinds of the fields are those of Google's and Confluent's files.
+Confluent's list is `ProtobufSchema.KNOWN_DEPENDENCIES`; its files that describe schemas are in `schema_types`. Names,
+numbers and kinds of the fields are those of Google's and Confluent's files.
 """
 
 from __future__ import annotations
@@ -17,6 +17,24 @@ _OF_PROTO2 = "google/protobuf/descriptor.proto"
 
 COMMON: Mapping[str, str] = {
     **SCHEMA_TYPES,
+    "google/protobuf/any.proto": "message Any { string type_url = 1; bytes value = 2; }",
+    "google/protobuf/duration.proto": "message Duration { int64 seconds = 1; int32 nanos = 2; }",
+    "google/protobuf/empty.proto": "message Empty {}",
+    "google/protobuf/field_mask.proto": "message FieldMask { repeated string paths = 1; }",
+    "google/protobuf/struct.proto": (
+        "message Struct { map<string, Value> fields = 1; } message ListValue { repeated Value values = 1; }"
+        "message Value { oneof kind { NullValue null_value = 1; double number_value = 2; string string_value = 3;"
+        " bool bool_value = 4; Struct struct_value = 5; ListValue list_value = 6; } }"
+        "enum NullValue { NULL_VALUE = 0; }"
+    ),
+    "google/protobuf/timestamp.proto": "message Timestamp { int64 seconds = 1; int32 nanos = 2; }",
+    "google/protobuf/wrappers.proto": (
+        "message DoubleValue { double value = 1; } message FloatValue { float value = 1; }"
+        "message Int64Value { int64 value = 1; } message UInt64Value { uint64 value = 1; }"
+        "message Int32Value { int32 value = 1; } message UInt32Value { uint32 value = 1; }"
+        "message BoolValue { bool value = 1; } message StringValue { string value = 1; }"
+        "message BytesValue { bytes value = 1; }"
+    ),
     "confluent/type/decimal.proto": "message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }",
     "confluent/type/variant.proto": "message Variant { bytes metadata = 1; bytes value = 2; }",
     "confluent/types/decimal.proto": 'import public "confluent/type/decimal.proto";',

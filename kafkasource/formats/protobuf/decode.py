@@ -10,7 +10,7 @@ from kafkasource.formats.protobuf.schema import MessageType, ProtobufSchema
 
 
 class ProtobufDecoder(Decoder):
-    """Of one message type of the reader's schema. There is one program, 0."""
+    """Decodes one message type of the reader's schema, by one program (0)."""
 
     def __init__(self, schema: ProtobufSchema, message: MessageType, rendering: Rendering = AS_FROM_PROTOBUF) -> None:
         """SchemaError with the place where there is no column for the message."""

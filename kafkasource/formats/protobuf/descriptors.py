@@ -1,4 +1,4 @@
-"""What a Protobuf schema declares: files, messages, enums, fields, in the terms of Google's descriptor.proto.
+"""The declarations of a Protobuf schema: files, messages, enums, fields, in the terms of Google's descriptor.proto.
 
 `parse` makes them of `.proto` text, `encoded` of a FileDescriptorProto. Names of types are as written there; `schema`
 replaces them by full names, and finds out which kind of type each is.
@@ -12,7 +12,7 @@ from typing import TypeAlias
 PROTO2, PROTO3 = "proto2", "proto3"
 GROUP, MESSAGE, ENUM = "group", "message", "enum"
 
-# By the number that FieldDescriptorProto.type has for it; the names are also the words of `.proto` text.
+# The numbers of FieldDescriptorProto.type; the names are also the words of `.proto` text.
 KINDS = {
     1: "double",
     2: "float",

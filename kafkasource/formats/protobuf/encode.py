@@ -43,12 +43,14 @@ _PACKED_WIRES = (_VARINT, _FOUR, _EIGHT)
 
 
 class ProtobufEncoder(ColumnEncoder):
-    """Of one column type and one message. Threads may encode at once."""
+    """Encodes one column type as one message. Threads may encode at once."""
 
-    def __init__(self, kind: pa.DataType, schema: ProtobufSchema, message: MessageType, prefix: bytes = b"") -> None:
+    def __init__(
+        self, data_type: pa.DataType, schema: ProtobufSchema, message: MessageType, prefix: bytes = b""
+    ) -> None:
         """`prefix`: in front of each record. SchemaError with the place where the message does not take the type."""
         compiler = _Compiler(schema, prefix)
-        compiler.record(plain_type(kind), message)
+        compiler.record(plain_type(data_type), message)
         super().__init__(compiler.program, compiler.may_fail)
 
 
@@ -61,17 +63,17 @@ class _Compiler:
         if prefix:
             self._bytes(prefix)
 
-    def record(self, kind: pa.DataType, message: MessageType) -> None:
-        if not types.is_struct(kind):
-            raise SchemaError(f"$: a column of {kind} cannot be message {message.full_name}: it must be a struct")
-        self._fields(kind, message, 0, "$")
+    def record(self, data_type: pa.DataType, message: MessageType) -> None:
+        if not types.is_struct(data_type):
+            raise SchemaError(f"$: a column of {data_type} cannot be message {message.full_name}: it must be a struct")
+        self._fields(data_type, message, 0, "$")
         self.program.emit(op.END)
 
     def _bytes(self, data: bytes) -> None:
         self.program.emit(op.CONST, self.program.constant(data), len(data))
 
-    def _fields(self, kind: pa.DataType, message: MessageType, column: int, place: str) -> None:
-        columns, within = columns_of(kind, column), children(kind)
+    def _fields(self, data_type: pa.DataType, message: MessageType, column: int, place: str) -> None:
+        columns, within = columns_of(data_type, column), children(data_type)
         names = [each.name for each in message.fields]
         found = matched([each.name for each in within], names, f"message {message.full_name}", place)
         for field in sorted(message.fields, key=lambda each: each.number):
@@ -97,85 +99,89 @@ class _Compiler:
         ends += self._value(own.type, field, column, place, implicit=not field.has_presence)
         self._land(ends)
 
-    def _width(self, kind: pa.DataType) -> int:
-        """As UNSET has it."""
-        if types.is_boolean(kind):
+    def _width(self, data_type: pa.DataType) -> int:
+        """The column's width as UNSET takes it."""
+        if types.is_boolean(data_type):
             return 0
-        return -1 if types.is_string(kind) or types.is_binary(kind) or types.is_list(kind) else kind.bit_width // 8
+        return (
+            -1
+            if types.is_string(data_type) or types.is_binary(data_type) or types.is_list(data_type)
+            else data_type.bit_width // 8
+        )
 
     def _jump(self, *words: int) -> int:
         """An instruction whose last word is a pc to be filled in: where that is."""
         return self.program.emit(*words, 0) + len(words)
 
     def _land(self, words: list[int]) -> None:
-        for each in words:
-            self.program.code[each] = self.program.pc
+        for word in words:
+            self.program.code[word] = self.program.pc
 
     def _tag(self, field: FieldType, wire: int) -> int:
         tag = field.number << 3 | wire
         return tag if tag < 1 << 31 else tag - (1 << 32)
 
     def _value(
-        self, kind: pa.DataType, field: FieldType, column: int, place: str, *, implicit: bool = False
+        self, data_type: pa.DataType, field: FieldType, column: int, place: str, *, implicit: bool = False
     ) -> list[int]:
         """A value with its tag. The words that get the pc behind it."""
-        if field.kind == ENUM and kind == pa.string():
+        if field.kind == ENUM and data_type == pa.string():
             end = self._jump(op.OPTIONAL, column, -1, -1)
             self._name(field, column, op.NAME_TAG | (op.NAME_SET if implicit else 0))
             return [end]
         ends = []
         if field.kind == ENUM and implicit:
-            ends.append(self._jump(op.UNSET, column, self._width(kind)))
+            ends.append(self._jump(op.UNSET, column, self._width(data_type)))
         end = self._jump(op.TAG, column, self._tag(field, _WIRES.get(field.kind, _VARINT)))
-        self._bare(kind, field, column, place)
+        self._bare(data_type, field, column, place)
         return [*ends, end]
 
-    def _bare(self, kind: pa.DataType, field: FieldType, column: int, place: str) -> None:
+    def _bare(self, data_type: pa.DataType, field: FieldType, column: int, place: str) -> None:
         """A value behind its tag."""
         if field.kind in (MESSAGE, GROUP):
-            self._submessage(kind, field, column, place)
-        elif field.kind == ENUM and kind == pa.string():
+            self._submessage(data_type, field, column, place)
+        elif field.kind == ENUM and data_type == pa.string():
             self._name(field, column, 0)
-        elif field.kind in ("sint32", "sint64") and self._fits(kind, field):
-            self.program.emit(_ZIGZAG[kind], column)
-        elif field.kind in _COPIED and kind in _COPIED[field.kind]:
-            self.program.emit(_COPIED[field.kind][kind], column)
-        elif field.kind not in _COPIED and self._fits(kind, field):
-            self.program.emit(op.VARINT, column, _WIDTHS[kind], int(field.kind == "uint32"))
+        elif field.kind in ("sint32", "sint64") and self._fits(data_type, field):
+            self.program.emit(_ZIGZAG[data_type], column)
+        elif field.kind in _COPIED and data_type in _COPIED[field.kind]:
+            self.program.emit(_COPIED[field.kind][data_type], column)
+        elif field.kind not in _COPIED and self._fits(data_type, field):
+            self.program.emit(op.VARINT, column, _WIDTHS[data_type], int(field.kind == "uint32"))
         else:
-            raise _misfit(kind, field, place)
+            raise _misfit(data_type, field, place)
 
-    def _fits(self, kind: pa.DataType, field: FieldType) -> bool:
+    def _fits(self, data_type: pa.DataType, field: FieldType) -> bool:
         """Whether a whole number is not wider than the field."""
-        return _WIDTHS.get(kind, 9) <= (8 if field.kind.endswith("64") else 4)
+        return _WIDTHS.get(data_type, 9) <= (8 if field.kind.endswith("64") else 4)
 
     def _name(self, field: FieldType, column: int, flags: int) -> None:
         values = self._schema.enums[field.type_name].values
         self.program.emit(op.NAME, column, len(values), *self.program.names(values), self._tag(field, _VARINT), flags)
 
-    def _submessage(self, kind: pa.DataType, field: FieldType, column: int, place: str) -> None:
+    def _submessage(self, data_type: pa.DataType, field: FieldType, column: int, place: str) -> None:
         message = self._schema.messages[field.type_name]
         time = time_of(message)
-        if time is not None and (kind == time or (types.is_timestamp(time) and _is_moment(kind))):
-            self.program.emit(op.TIME, column, int(types.is_timestamp(kind)))
-        elif not types.is_struct(kind):
-            raise _misfit(kind, field, place)
+        if time is not None and (data_type == time or (types.is_timestamp(time) and _is_moment(data_type))):
+            self.program.emit(op.TIME, column, int(types.is_timestamp(data_type)))
+        elif not types.is_struct(data_type):
+            raise _misfit(data_type, field, place)
         elif field.kind == GROUP:
-            self._fields(kind, message, column, place)
+            self._fields(data_type, message, column, place)
             self._bytes(_varint(field.number << 3 | _GROUP_END))
         else:
             self._open()
-            self._fields(kind, message, column, place)
+            self._fields(data_type, message, column, place)
             self._close()
 
-    def _repeated(self, kind: pa.DataType, field: FieldType, column: int, place: str) -> None:
+    def _repeated(self, data_type: pa.DataType, field: FieldType, column: int, place: str) -> None:
         entry = self._schema.messages.get(field.type_name) if field.kind == MESSAGE else None
-        if entry is not None and entry.is_map_entry and types.is_map(kind):
-            self._map(kind, field, entry, column, place)
+        if entry is not None and entry.is_map_entry and types.is_map(data_type):
+            self._map(data_type, field, entry, column, place)
             return
-        if not types.is_list(kind):
-            raise _misfit(kind, field, place)
-        (item,), (within,) = children(kind), columns_of(kind, column)
+        if not types.is_list(data_type):
+            raise _misfit(data_type, field, place)
+        (item,), (within,) = children(data_type), columns_of(data_type, column)
         wire = _WIRES.get(field.kind, _VARINT)
         packed = field.packed and wire in _PACKED_WIRES
         ends = [self._jump(op.UNSET, column, -1)]
@@ -193,9 +199,9 @@ class _Compiler:
             self._close()
         self._land(ends)
 
-    def _map(self, kind: pa.DataType, field: FieldType, entry: MessageType, column: int, place: str) -> None:
+    def _map(self, data_type: pa.DataType, field: FieldType, entry: MessageType, column: int, place: str) -> None:
         by_number = sorted(entry.fields, key=lambda each: each.number)
-        columns, parts = columns_of(kind, column), children(kind)
+        columns, parts = columns_of(data_type, column), children(data_type)
         end = self._jump(op.UNSET, column, -1)
         behind, first = self._parts(column)
         self._item(parts[1], columns[1], f"{place}{{}}")
@@ -238,9 +244,9 @@ class _Compiler:
         self.program.depth = max(self.program.depth, self._depth)
 
 
-def _is_moment(kind: pa.DataType) -> bool:
+def _is_moment(data_type: pa.DataType) -> bool:
     """A timestamp, whatever zone it is shown in."""
-    return types.is_timestamp(kind) and kind.tz is not None
+    return types.is_timestamp(data_type) and data_type.tz is not None
 
 
 def _varint(number: int) -> bytes:
@@ -251,6 +257,6 @@ def _varint(number: int) -> bytes:
     return bytes([*out, number])
 
 
-def _misfit(kind: pa.DataType, field: FieldType, place: str) -> SchemaError:
+def _misfit(data_type: pa.DataType, field: FieldType, place: str) -> SchemaError:
     shown = f"{'repeated ' if field.repeated else ''}{field.type_name or field.kind}"
-    return SchemaError(f"{place}: a column of {kind} cannot be written as {shown}")
+    return SchemaError(f"{place}: a column of {data_type} cannot be written as {shown}")

@@ -43,7 +43,7 @@ def read_file(text: str) -> File:
 
 
 def read_descriptor(data: bytes) -> File:
-    """Of the bytes of a FileDescriptorProto. Raises SchemaError."""
+    """Read the bytes of a FileDescriptorProto. Raises SchemaError."""
     found = _Wire(data)
     syntax = found.text(12) or PROTO2
     if syntax not in (PROTO2, PROTO3) or found.numbers(14):
@@ -112,7 +112,7 @@ def _field(found: _Wire, oneofs: list[str]) -> Field:
 def _enum(data: bytes) -> Enum:
     found = _Wire(data)
     values = [_Wire(each) for each in found.parts(2)]
-    return Enum(found.text(1), tuple((each.text(1), each.number(2)) for each in values))
+    return Enum(found.text(1), tuple((value.text(1), value.number(2)) for value in values))
 
 
 class _Wire:
@@ -141,7 +141,7 @@ class _Wire:
         return number in self._values
 
     def numbers(self, number: int) -> list[int]:
-        """Of a field of int32, bool or an enum; packed ones among them."""
+        """The values of a field of int32, bool or an enum, packed or not."""
         found: list[int] = []
         for value in self._values.get(number, ()):
             if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Which message of its schema a record is, as Confluent's serializers write it behind the schema id.
+"""The message index: names the message of its schema that a record is. Confluent's serializers write it behind the id.
 
 A count and that many numbers, all zigzag varints of 32 bits: the first counts the file's messages from 0, each further
 one the messages within. The first message of a file, `[0]`, is a single byte 00.
@@ -17,7 +17,7 @@ _MOST_BYTES = 5  # of a number
 
 
 def message_index_of(data: bytes, pos: int = 0) -> tuple[MessageIndex, int] | None:
-    """(index, pos of the message behind it); None where the bytes are no index."""
+    """(index, pos of the message behind it); None where the bytes are not an index."""
     count, pos = _signed(data, pos)
     if not 0 <= count <= MOST_DEPTH:
         return None
@@ -56,7 +56,7 @@ def _number(data: bytes, pos: int) -> tuple[int, int]:
 
 
 def index_bytes(index: tuple[int, ...]) -> bytes:
-    """As Confluent's serializers write it."""
+    """Return the bytes that Confluent's serializers write."""
     if index == (0,):
         return b"\0"
     return b"".join(_varint(2 * number) for number in (len(index), *index))

@@ -106,7 +106,7 @@ class _Parser:
         return name
 
     def _string(self) -> bytes:
-        """Of one literal, or several side by side."""
+        """Join one literal, or several side by side."""
         if self._token.kind != STRING:
             self._fail("text in quotes")
         found = b""
@@ -254,8 +254,8 @@ class _Parser:
         members = body.fields[before:]
         if not members:
             raise SchemaError(f"{self._place}: the oneof {name} has no fields")
-        if any(each.optional for each in members):
-            # For protoc, an optional field of proto3 is the one field of a oneof. Registries render it so.
+        if any(member.optional for member in members):
+            # Protoc makes an optional field of proto3 the only field of a oneof, and registries render it so.
             if len(members) > 1:
                 raise SchemaError(f"{self._place}: the oneof {name} has an optional field beside others")
             body.fields[before] = replace(members[0], oneof="")
@@ -308,7 +308,7 @@ class _Parser:
         )
 
     def _map(self, body: _Body) -> None:
-        """As protoc does: a repeated message, whose entries have the fields key and value."""
+        """Make what protoc makes of a map: a repeated message with the fields key and value."""
         self._expect("map")
         self._expect("<")
         key = self._name()

@@ -48,7 +48,7 @@ _FORMATS = {"double": "=d", "bool": "=B"}
 
 
 class MessageProgram:
-    """Of one layout. `formats.decoding.decode.Programs`."""
+    """The words for one layout. A `formats.decoding.decode.Programs`."""
 
     def __init__(self, schema: ProtobufSchema, layout: MessageLayout, rendering: Rendering = AS_FROM_PROTOBUF) -> None:
         self._schema = schema
@@ -91,9 +91,9 @@ class MessageProgram:
         """The block of a message. `within`: its column, where it may be missing; `endings`: its owner's."""
         self._depth = max(self._depth, depth)
         entries = {}
-        for each in node.fields:
-            of = place if pa.types.is_map(node.type) else f"{place}.{each.field.name}"
-            entries[each.field.number] = self._entry(each, node, within, of, endings, depth)
+        for field in node.fields:
+            of = place if pa.types.is_map(node.type) else f"{place}.{field.field.name}"
+            entries[field.field.number] = self._entry(field, node, within, of, endings, depth)
         direct = 1 + max((number for number in entries if number < 4 * len(entries) + 16), default=-1)
         searched = sorted(number for number in entries if number >= direct)
         self._places.append((len(self._code), place))
@@ -150,7 +150,7 @@ class MessageProgram:
         return entry
 
     def _end_of(self, of: FieldType, value: Node, within: int, entry: int, endings: list[Ending]) -> None:
-        """What the end of the owner does about a single value."""
+        """Add what the end of the owner does about a single value."""
         column = self._columns[value.column]
         if value.is_time:
             endings.append((op.END_TIME, within, value.column, 0, 0, entry))
@@ -162,7 +162,7 @@ class MessageProgram:
             self._default(of, self._schema.enums[of.type_name].values[0][0], value.column, within, entry, endings)
 
     def _zero(self, of: FieldType) -> Default:
-        """What a proto3 field is where nothing says otherwise."""
+        """The default of a proto3 field."""
         if of.kind == ENUM:
             return self._schema.enums[of.type_name].values[0][0]
         zeros: dict[str, Default] = {"string": "", "bytes": b"", "bool": False}
@@ -190,7 +190,7 @@ class MessageProgram:
     def _others_of_oneof(self, of: FieldType, parent: Node) -> int:
         if not of.oneof:
             return 0
-        others = [each.node.column for each in parent.fields if each.field.oneof == of.oneof and each.field != of]
+        others = [field.node.column for field in parent.fields if field.field.oneof == of.oneof and field.field != of]
         ranges = [(column, self._columns[column].last) for column in others]
         return self._write(len(ranges), *(word for both in ranges for word in both)) if ranges else 0
 
@@ -202,7 +202,7 @@ class MessageProgram:
             unknown = f"UNKNOWN_ENUM_VALUE_{enum.full_name.rpartition('.')[2]}_".encode()
             names = [(number, first[number].encode()) for number in sorted(first)]
             constants = [(number, self._constant(name), len(name)) for number, name in names]
-            words = [word for each in constants for word in each]
+            words = [word for constant in constants for word in constant]
             self._enums[enum.full_name] = self._write(
                 len(names), self._constant(unknown), len(unknown), int(enum.is_closed), *words
             )

@@ -35,16 +35,16 @@ def check_fits(writers: ProtobufSchema, writer: MessageType, readers: ProtobufSc
         if (ours.full_name, theirs.full_name) in seen:
             continue
         seen.add((ours.full_name, theirs.full_name))
-        by_number = {each.number: each for each in theirs.fields}
-        for each in ours.fields:
-            other = by_number.get(each.number)
+        by_number = {field.number: field for field in theirs.fields}
+        for field in ours.fields:
+            other = by_number.get(field.number)
             if other is None:
                 continue
             within = f"{place}.{other.name}"
-            if not _fits(each, other):
-                raise SchemaError(f"{within}: the writer has {_shown(each)}, and the reader {_shown(other)}")
-            if each.kind in (MESSAGE, GROUP):
-                waiting.append((within, writers.messages[each.type_name], readers.messages[other.type_name]))
+            if not _fits(field, other):
+                raise SchemaError(f"{within}: the writer has {_shown(field)}, and the reader {_shown(other)}")
+            if field.kind in (MESSAGE, GROUP):
+                waiting.append((within, writers.messages[field.type_name], readers.messages[other.type_name]))
 
 
 def _fits(writer: FieldType, reader: FieldType) -> bool:

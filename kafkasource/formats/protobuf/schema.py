@@ -27,7 +27,6 @@ from kafkasource.formats.protobuf.descriptors import (
 )
 from kafkasource.formats.protobuf.encoded import read_file
 from kafkasource.formats.protobuf.message_index import MessageIndex
-from kafkasource.formats.protobuf.well_known import WELL_KNOWN
 
 MOST_FIELD_NUMBER = (1 << 29) - 1
 _RESERVED = range(19000, 20000)
@@ -76,7 +75,7 @@ class ProtobufSchema:
         return [full_name for full_name, _ in self._own]
 
     def message_at(self, index: MessageIndex) -> MessageType:
-        """By a message index. Raises SchemaError."""
+        """Find a message by its index. Raises SchemaError."""
         if isinstance(index, int):
             if index >= len(self._sorted):
                 raise SchemaError(f"the schema: it has {len(self._sorted)} messages, and none at the place {index}")
@@ -103,7 +102,7 @@ class ProtobufSchema:
         raise SchemaError(f"{message.full_name}: the schema's own file does not declare it")
 
     def message_named(self, name: str) -> MessageType:
-        """By its full name, or a last part of it that only one of the file's own messages has. Raises SchemaError."""
+        """Find a message by its full name, or by an end of it that only one own message has. Raises SchemaError."""
         if name in self.messages:
             return self.messages[name]
         own = [full_name for full_name, _ in _walk(self._own)]
@@ -148,14 +147,14 @@ class _Files:
 
     def _load(self, path: str) -> File | None:
         if path not in self.references:
-            return WELL_KNOWN.get(path) or common_file(path)
+            return common_file(path)
         try:
             return read_file(self.references[path])
         except SchemaError as error:
             raise SchemaError(f"{path}: {error}") from None
 
     def visible_from(self, path: str) -> list[File]:
-        """The file, its imports, and what those import publicly."""
+        """Return the file, its imports, and the files that those import publicly."""
         seen = [path]
         waiting = list(self.files[path].imports)
         while waiting:
@@ -177,15 +176,15 @@ def _joined(scope: str, name: str) -> str:
 
 
 def _own(file: File) -> tuple[tuple[str, Message], ...]:
-    return tuple((_joined(file.package, each.name), each) for each in file.messages)
+    return tuple((_joined(file.package, message.name), message) for message in file.messages)
 
 
 def _enums(file: File) -> Iterator[tuple[str, Enum]]:
     for each in file.enums:
         yield _joined(file.package, each.name), each
     for full_name, message in _walk(_own(file)):
-        for each in message.enums:
-            yield f"{full_name}.{each.name}", each
+        for enum in message.enums:
+            yield f"{full_name}.{enum.name}", enum
 
 
 class _Linker:

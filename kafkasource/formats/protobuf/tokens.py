@@ -1,4 +1,4 @@
-"""The tokens of `.proto` text, and what its literals mean."""
+"""Splits `.proto` text into tokens, and reads its literals."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def bytes_of(literal: str, place: str) -> bytes:
-    """What stands between the quotes, its escapes resolved; text is UTF-8."""
+    """The bytes between the quotes, with escapes resolved; text is UTF-8."""
 
     def resolved(match: re.Match[bytes]) -> bytes:
         hexadecimal, octal, short, long, single = match.groups()

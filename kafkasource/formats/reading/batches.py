@@ -1,4 +1,4 @@
-"""Rows of a task with typed columns, and what becomes of bad records: `badRecords`."""
+"""Makes typed columns of a task's rows, and applies `badRecords` to bad records."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _bad_records(
         [
             pa.array([None if why is None else _reason(*why) for why in whys], pa.string()),
             pa.array([each if isinstance(each, int) else None for each in ids], pa.int32()),
-            # Not if_else: of a slice, pyarrow 18 makes offsets beyond the bytes.
+            # pyarrow 18's if_else makes offsets beyond the bytes of a slice.
             pc.replace_with_mask(batch.column("key"), good, null),
             pc.replace_with_mask(batch.column("value"), good, null),
             pa.array([cluster_id()] * rows, pa.string()),

@@ -1,4 +1,4 @@
-"""What `valueFormat` and `keyFormat` make of a row: resolved on the driver, carried to the tasks as plain values."""
+"""The formats of a read (`valueFormat`, `keyFormat`): resolved on the driver, carried to the tasks as plain values."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kafkasource.errors import OptionError, SchemaError
 from kafkasource.formats.framing import Side
 from kafkasource.formats.json.rows import JsonRows
 from kafkasource.formats.json.types_of import column_type
 from kafkasource.formats.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
 from kafkasource.formats.reading.record_types import record_types
-from kafkasource.formats.reading.schemas import (
-    MESSAGE_OPTIONS,
-    READER_OPTIONS,
-    RegistrySchemas,
-    Schemas,
-    has_schemas,
-    reader_schema,
-    rendering_of,
-    schemas_of,
-)
+from kafkasource.formats.record_formats import record_format
 from kafkasource.formats.registry import subject_of
 from kafkasource.formats.registry.function import FunctionSchemas
 from kafkasource.formats.rows import BareRows, RegisteredRows, TextRows, TypedRows
-from kafkasource.formats.schema_source import KINDS, NoSchemas, RecordType, RegisteredSchema
+from kafkasource.formats.schema_options import (
+    MESSAGE_OPTIONS,
+    READER_OPTIONS,
+    RegistrySchemas,
+    SchemaOption,
+    Schemas,
+    has_schemas,
+    rendering_of,
+    schemas_of,
+)
+from kafkasource.formats.schema_source import JSON, KINDS, NoSchemas, RecordType, RegisteredSchema
 from kafkasource.kafka.records.arrow.columns import row_schema
 from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
 
@@ -47,7 +49,7 @@ BAD_RECORD_TYPE = pa.struct(
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """Of the keys or the values."""
+    """The format of the keys or of the values."""
 
     side: Side
     name: str  # string, avro, protobuf, json
@@ -112,8 +114,8 @@ class RowFormats:
         messages = {side: options[MESSAGE_OPTIONS[side]] for side in registered}
         for side in registered:
             if side not in readers:
-                text = options[READER_OPTIONS[side]]
-                readers[side] = reader_schema(text, side, names[side], messages[side], schemas, topics, rendering)
+                option = SchemaOption.of_reader(options[READER_OPTIONS[side]], side, KINDS[names[side]])
+                readers[side] = _reader_schema(option, names[side], messages[side], schemas, topics, rendering)
         is_bare = options["schemaIdIn"] == "none"
         of_value = {"value": types}
         formats = [
@@ -146,7 +148,7 @@ class RowFormats:
 
     @property
     def fetched(self) -> tuple[str, ...]:
-        """What is decoded of the record batches: an error or a bad record needs more than the rows have."""
+        """The columns that are decoded of record batches: an error or a bad record needs more than the rows have."""
         names = set(self.columns) | {"topic", "partition", "offset"}
         if any(each.reader is not None and not each.is_bare for each in self.used):
             names.add("headers")
@@ -165,19 +167,19 @@ class RowFormats:
 
     @property
     def row_schema(self) -> pa.Schema:
-        """Of the batches of rows."""
+        """The schema of the batches of rows."""
         binary = row_schema(ROW_COLUMNS)
         return pa.schema([self.field(name, binary) for name in self.columns])
 
-    def type_of(self, one: Format) -> pa.DataType:
-        from kafkasource.formats.record_formats import record_format
-
-        if one.reader is None:
+    def type_of(self, side_format: Format) -> pa.DataType:
+        if side_format.reader is None:
             return pa.string()
         return (
-            column_type(one.reader)
-            if one.name == "json"
-            else record_format(one.reader, one.message_name, one.types, one.rendering).type
+            column_type(side_format.reader)
+            if side_format.name == "json"
+            else record_format(
+                side_format.reader, side_format.message_name, side_format.types, side_format.rendering
+            ).type
         )
 
     def for_tasks(self) -> RowFormats:
@@ -185,3 +187,28 @@ class RowFormats:
         if isinstance(self.schemas, (FunctionSchemas, RegistrySchemas)):
             return replace(self, schemas=self.schemas.for_tasks(self.subjects))
         return self
+
+
+def _reader_schema(
+    option: SchemaOption,
+    format_name: str,
+    message_name: str | None,
+    schemas: FunctionSchemas | RegistrySchemas | None,
+    topics: Sequence[str] | None,
+    rendering: Rendering,
+) -> RegisteredSchema:
+    """The schema by which keys or values are read, checked. Arguments and errors as of `SchemaOption.schema`."""
+    found = option.schema(schemas, topics)
+    if found.kind != option.kind:
+        raise OptionError(
+            f"option {option.name!r}: the schema is {found.kind}, and the format {format_name} needs {option.kind}"
+        )
+    try:
+        if found.kind == JSON:
+            column_type(found)
+        else:
+            record_format(found, message_name, (), rendering)
+    except SchemaError as error:
+        message = "" if message_name is None else f" and {MESSAGE_OPTIONS[option.side]!r}"
+        raise OptionError(f"option{'s' if message else ''} {option.name!r}{message}: {error}") from None
+    return found

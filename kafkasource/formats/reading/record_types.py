@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from kafkasource.errors import OptionError, SchemaError, SchemaNotFound
 from kafkasource.formats.framing import Side
 from kafkasource.formats.protobuf.rendering import Rendering
-from kafkasource.formats.reading.schemas import READER_OPTIONS, RegistrySchemas, schema_by_option
 from kafkasource.formats.record_formats import record_format
 from kafkasource.formats.registry import registry_of
 from kafkasource.formats.registry.function import FunctionSchemas
+from kafkasource.formats.schema_options import READER_OPTIONS, RegistrySchemas, SchemaOption
 from kafkasource.formats.schema_source import KINDS, RecordType, RegisteredSchema
 from kafkasource.formats.several_types import named_record, only_record
 
@@ -34,7 +34,7 @@ def record_types(
     try:
         found = _of_subjects(names, schemas, topics) if text is None and isinstance(schemas, RegistrySchemas) else ()
         if not found:
-            found = _of_schema(names, schema_by_option(text, READER_OPTIONS[_SIDE], kind, _SIDE, schemas, topics))
+            found = _of_schema(names, SchemaOption.of_reader(text, _SIDE, kind).schema(schemas, topics))
         for each in found:
             if each.schema.kind != kind:
                 raise OptionError(f"option {OPTION!r}: {each.name} is {each.schema.kind}, and the format needs {kind}")

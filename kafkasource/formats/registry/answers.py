@@ -1,4 +1,4 @@
-"""What an answer of a registry means: its status, and the `error_code` and `message` of its JSON.
+"""Interprets an answer of a registry: its status, and the `error_code` and `message` of its JSON.
 
 Only 404 with a code 404xx says that there is no such schema. A 404 without it comes from a proxy, or from a URL that is
 no registry's: a query must not take that for the fault of its records.
@@ -32,7 +32,7 @@ def is_retriable(status: int) -> bool:
 
 
 def retry_after_s(answer: Answer) -> float:
-    """Of a header `Retry-After` in seconds; 0 without one. A date counts as none: clocks differ."""
+    """The seconds of a header `Retry-After`; 0 without one, or where it is a date: clocks differ."""
     text = answer.headers.get("retry-after", "").strip()
     return float(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0.0
 

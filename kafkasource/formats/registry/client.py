@@ -1,4 +1,4 @@
-"""The calls of a registry. Ids are kept for ever; `latest`, lists and what changes the registry are asked each time."""
+"""Calls a registry. Answers for ids are kept for ever; `latest`, lists and changes go to the registry each time."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Compatibility:
 
 
 class RegistryClient:
-    """Of one registry: a `SchemaSource`. Thread-safe; each call may wait for the registry.
+    """The client of one registry: a `SchemaSource`. Thread-safe; each call may wait for the registry.
 
     All calls raise RegistryError or a subclass, and OptionError for files that cannot be read.
     """
@@ -68,7 +68,7 @@ class RegistryClient:
         sleep: Callable[[float], None] = time.sleep,
         uniform: Callable[[], float] = random.random,
     ) -> None:
-        """`clock`: seconds; what is missing is believed by it, too."""
+        """`clock`: seconds; it also decides how long a missing answer is believed."""
         self._rest = RestClient(options, clock, sleep, uniform)
         self._schemas: KeptAnswers[int | UUID, RegisteredSchema] = KeptAnswers(
             lambda found: found.characters, options.missing_id_s, clock=clock
@@ -119,7 +119,7 @@ class RegistryClient:
         return subject_version_of(self._rest.ask(question, "GET", f"{_path_of(subject)}/versions/{place}"), question)
 
     def look_up(self, subject: str, definition: Definition) -> SubjectVersion:
-        """Where the subject has this very schema. Raises SchemaNotFound."""
+        """Find the subject's version with this very schema. Raises SchemaNotFound."""
         question = f"the schema's place in subject '{printable(subject)}'"
         answer = object_of(self._rest.ask(question, "POST", _path_of(subject), definition.json), question)
         return subject_version_of({"schema": definition.text, "schemaType": definition.kind, **answer}, question)
@@ -144,7 +144,7 @@ class RegistryClient:
         verdict, messages = answer.get("is_compatible"), answer.get("messages") or []
         if not isinstance(verdict, bool) or not isinstance(messages, list):
             raise nonsense(question, "no field 'is_compatible'")
-        return Compatibility(verdict, tuple(printable(str(each), 600) for each in messages))
+        return Compatibility(verdict, tuple(printable(str(message), 600) for message in messages))
 
     def resolve(self, definition: Definition, what: str) -> RegisteredSchema:
         """The schema with everything that it refers to. `what`: its name in errors."""

@@ -1,4 +1,4 @@
-"""What a request proves the client by: the headers of basic, of a token, or of one that a token endpoint gives."""
+"""The headers by which a request proves the client: basic, a token, or a token from a token endpoint."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kafkasource.kafka.security.tokens.token import Token
 @dataclass(frozen=True)
 class Proof:
     header: Secret | None  # the value of `Authorization`; None: there is none
-    token: Token | None = None  # the one in it, where a token endpoint gave it
+    token: Token | None = None  # the token in it, where a token endpoint gave it
 
 
 class Credentials:
-    """Of one registry. Thread-safe. Keeps the token of OAuth until it is due."""
+    """The credentials for one registry. Thread-safe. Keeps the token of OAuth until it is due."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -28,7 +28,7 @@ class Credentials:
         self._keeps_for: object = None
 
     def proof(self, settings: RegistrySettings) -> Proof:
-        """For one request. May wait for the token endpoint.
+        """Return the headers for one request. May wait for the token endpoint.
 
         Raises RegistryAccessRefused, TokenNotAvailable, OptionError.
         """

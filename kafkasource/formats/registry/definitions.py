@@ -13,7 +13,7 @@ LATEST = -1
 
 @dataclass(frozen=True)
 class Reference:
-    """Where a schema finds a type that it uses and does not define."""
+    """Says where a schema finds a type that it uses and does not define."""
 
     name: str  # Avro: the type's full name; Protobuf: the path in `import`; JSON: the text of `$ref`
     subject: str
@@ -33,13 +33,14 @@ class Definition:
 
     @property
     def json(self) -> dict[str, object]:
-        """As requests carry it. Old registries know no `schemaType`, and AVRO is what its absence means."""
+        """Return the JSON for a request. Without `schemaType`, which old registries do not know, AVRO is meant."""
         found: dict[str, object] = {"schema": self.text}
         if self.kind != AVRO:
             found["schemaType"] = self.kind
         if self.references:
             found["references"] = [
-                {"name": each.name, "subject": each.subject, "version": each.version} for each in self.references
+                {"name": reference.name, "subject": reference.subject, "version": reference.version}
+                for reference in self.references
             ]
         return found
 
@@ -63,7 +64,7 @@ def definition_of(answer: object, question: str) -> Definition:
     references = fields.get("references") or []
     if not isinstance(references, list):
         raise nonsense(question, "no list of references")
-    return Definition(text, kind, tuple(_reference_of(each, question) for each in references))
+    return Definition(text, kind, tuple(_reference_of(reference, question) for reference in references))
 
 
 def subject_version_of(answer: object, question: str) -> SubjectVersion:
@@ -110,7 +111,7 @@ def _reference_of(answer: object, question: str) -> Reference:
 
 
 def _is_unicode(text: str) -> bool:
-    """Without halves of surrogate pairs, which JSON can hold and UTF-8 cannot."""
+    """Remove halves of surrogate pairs, which JSON can hold and UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -32,7 +32,7 @@ class FunctionSchemas:
         return RegisteredSchema(AVRO if is_json(text) else PROTOBUF, text)
 
     def schema_as(self, schema_id: SchemaId, kind: str) -> RegisteredSchema:
-        """As `schema`, where a JSON Schema is wanted: its text looks like Avro's."""
+        """Return the schema as a JSON Schema where one is wanted: its text looks like Avro's."""
         found = self.schema(schema_id)
         return RegisteredSchema(JSON, found.text) if kind == JSON else found
 

@@ -1,4 +1,4 @@
-"""What a process keeps of a registry's answers: found ones for ever, missing ones for a short time, both bounded.
+"""Keeps a registry's answers in a process: found ones for ever, missing ones for a short time, both bounded.
 
 However many threads ask for a key, one of them asks the registry, and the others wait for its answer. Found answers
 never change (a registry never gives an id to another schema), so the only reason to forget one is room.
@@ -37,7 +37,7 @@ class KeptAnswers(Generic[K, V]):
         self._most_bytes = most_bytes
         self._clock = clock
         self._lock = threading.Lock()
-        self._found: dict[K, V] = {}  # the one that was used last is the last
+        self._found: dict[K, V] = {}  # the answer that was used last is the last
         self._bytes = 0
         self._missing: Recent[K, tuple[float, SchemaNotFound]] = Recent(MOST_MISSING)
         self._asked: dict[K, _Question[V]] = {}

@@ -1,4 +1,4 @@
-"""Which schema of a registry records are read by: the option `readerSchema`, as far as a registry answers it.
+"""Finds the schema of the option `readerSchema`, as far as a registry answers it.
 
     latest         the latest version of the topic's subject (`orders-value`)
     version:3      that version of it
@@ -20,13 +20,13 @@ from kafkasource.formats.schema_source import RegisteredSchema
 
 
 def subject_of(topic: str, field: str) -> str:
-    """As Confluent's TopicNameStrategy, the default of all clients. `field`: "key" or "value"."""
+    """Name the subject as Confluent's TopicNameStrategy does, the default of all clients. `field`: "key" or "value"."""
     return f"{topic}-{field}"
 
 
 @dataclass(frozen=True)
 class ReaderSchema:
-    """What the option says. Exactly one of the fields below is set, and where none is: the topic's latest."""
+    """The parsed option. At most one of the fields below is set; without any, the topic's latest version is meant."""
 
     version: int | None = None
     subject: str | None = None

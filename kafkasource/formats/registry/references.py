@@ -18,7 +18,9 @@ MOST_CHARACTERS = 32 << 20  # of all texts together
 
 
 def resolved(definition: Definition, what: str, fetch: Callable[[Reference], Definition]) -> RegisteredSchema:
-    """`what`: the definition, for errors; `fetch`: asks for one. Raises ReferencesBroken, and what `fetch` raises."""
+    """Fetch all references. `what` names the definition in errors; `fetch` asks for one reference, and may raise.
+
+    Raises ReferencesBroken."""
     return _Resolver(what, fetch).of(definition)
 
 
@@ -51,7 +53,7 @@ class _Resolver:
             self._take(reference, found.text)
 
     def _take(self, reference: Reference, text: str) -> None:
-        """Of two versions of one name the first that is met is taken, as in Confluent's clients, which write so."""
+        """Take a text. If two versions of one name are referenced, the first wins, as in Confluent's clients."""
         if self._texts.setdefault(reference.name, text) != text:
             log.warning(
                 "%s refers to different schemas named %s: the first of them is taken, not %s",
@@ -65,7 +67,7 @@ class _Resolver:
             raise self._error(f"it refers to more than {MOST_REFERENCES} schemas, or more than {MOST_DEPTH} deep")
         try:
             found = self._fetch(reference)
-        except SchemaNotFound as error:  # the id is known, so this is no fault of a record
+        except SchemaNotFound as error:  # the id is known, so the record is not at fault
             raise self._error(f"it refers to {reference}, which the registry does not have ({error})") from None
         self._characters += len(found.text)
         if self._characters > MOST_CHARACTERS:

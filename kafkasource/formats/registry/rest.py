@@ -57,7 +57,7 @@ class RestClient:
             log.warning("credentials for the schema registry go to %s in clear: use https", address)
 
     def ask(self, question: str, method: str, path: str, body: object = None) -> object:
-        """The JSON of the answer. `question`: what is asked, for errors; `path`: begins with a slash, quoted.
+        """Return the JSON of the answer. `question` names the request in errors; `path`: begins with a slash, quoted.
 
         Raises RegistryError and its subclasses, OptionError.
         """

@@ -24,7 +24,7 @@ _CLIENT_ID, _CLIENT_SECRET = "bearer.auth.client.id", "bearer.auth.client.secret
 _PROVIDERS = tuple(f"config.providers.{name}" for name in (
     "env.param.allowlist.pattern", "file.param.allowed.paths", "dir.param.allowed.paths"))  # fmt: skip
 
-# What the brokers' code says in its errors, and what it is called here.
+# Names in the errors of the brokers' code, and the names of the registry's options.
 _RENAMED = (
     ("kafka.sasl.oauthbearer.token.endpoint.", f"{PREFIX}bearer.auth.issuer.endpoint."),
     ("kafka.sasl.oauthbearer.", f"{PREFIX}bearer.auth."),
@@ -44,7 +44,7 @@ def renamed(text: str) -> str:
 
 @dataclass(frozen=True)
 class RegistrySettings:
-    """What one question needs. References are resolved."""
+    """The settings of one request, with references resolved."""
 
     basic: Secret | None = None  # the header's value, as are the next
     token: Secret | None = None
@@ -110,18 +110,20 @@ class RegistryOptions:
 
     @property
     def url(self) -> str:
-        """For people: all of them."""
+        """All addresses, for people."""
         return ",".join(map(str, self.addresses))
 
     @property
     def in_clear(self) -> tuple[Address, ...]:
-        """Where credentials would go unencrypted, to another machine."""
+        """The addresses on other machines where credentials would go unencrypted."""
         if not any(name.startswith(("basic.", "bearer.")) for name, _ in self.given):
             return ()
-        return tuple(each for each in self.addresses if not each.encrypts and not is_this_machine(each.host))
+        return tuple(
+            address for address in self.addresses if not address.encrypts and not is_this_machine(address.host)
+        )
 
     def resolve(self) -> RegistrySettings:
-        """With what references stand for now. Reads the files of references, no others. Raises OptionError."""
+        """Resolve the references. Reads the files of references, no others. Raises OptionError."""
         texts = {name: text.reveal() for name, text in self.given}
         try:
             return _settings(tuple(self.references.resolve_all(texts).items()))
@@ -148,7 +150,7 @@ _LEAST = {
 
 
 def _given(options: Mapping[str, str]) -> dict[str, str]:
-    """By the table's names. Raises OptionError for a name that is not known."""
+    """Return the options by the table's names. Raises OptionError for an unknown name."""
     given: dict[str, str] = {}
     for written, text in options.items():
         key = written.lower()

@@ -1,4 +1,4 @@
-"""What the driver knows of a registry, for the processes of its tasks: they ask only for ids that are newer.
+"""The schemas that the driver knows, for the processes of its tasks: these ask only for newer ids.
 
 Frozen and of plain values: it pickles into every task, so its size is bounded.
 """

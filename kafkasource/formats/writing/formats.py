@@ -14,7 +14,7 @@ from kafkasource.formats.schema_source import RegisteredSchema
 
 @dataclass(frozen=True, slots=True)
 class WriteFormat:
-    """Of the keys or the values. Tasks need no registry for it."""
+    """The format in which keys or values are written. Tasks need no registry for it."""
 
     side: Side
     schema: RegisteredSchema
@@ -35,16 +35,18 @@ class WriteFormat:
         """Name and value of each record's header that says the id."""
         return (HEADER_NAMES[self.side], _frame(self)) if self.schema_id is not None and self.in_header else None
 
-    def encoder(self, kind: pa.DataType) -> RecordEncoder:
-        """For a column of this type. SchemaError where the schema does not take it."""
-        return _encoder(self, kind)
+    def encoder(self, data_type: pa.DataType) -> RecordEncoder:
+        """Return the encoder for a column of this type. SchemaError where the schema does not take it."""
+        return _encoder(self, data_type)
 
 
 @lru_cache(maxsize=64)
-def _encoder(one: WriteFormat, kind: pa.DataType) -> RecordEncoder:
-    return record_encoder(one.schema, kind, b"" if one.in_header else one.frame, one.message_name)
+def _encoder(write_format: WriteFormat, data_type: pa.DataType) -> RecordEncoder:
+    return record_encoder(
+        write_format.schema, data_type, b"" if write_format.in_header else write_format.frame, write_format.message_name
+    )
 
 
 @lru_cache(maxsize=64)
-def _frame(one: WriteFormat) -> bytes:
-    return one.frame
+def _frame(write_format: WriteFormat) -> bytes:
+    return write_format.frame

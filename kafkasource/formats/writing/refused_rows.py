@@ -31,12 +31,14 @@ def as_json(column: Column, error: CannotEncodeColumn) -> Column:
         encoder = _encoder(column.type)
     except SchemaError as no_json:
         raise SchemaError(f"{error}. It cannot become a dead letter either: {no_json}") from None
-    return pa.concat_arrays([pa.array([], pa.binary()), *(each.records for each in encoder.pieces(column, MOST_BYTES))])
+    return pa.concat_arrays(
+        [pa.array([], pa.binary()), *(piece.records for piece in encoder.pieces(column, MOST_BYTES))]
+    )
 
 
 @lru_cache(maxsize=64)
-def _encoder(kind: pa.DataType) -> JsonEncoder:
-    return JsonEncoder(kind, any_type=True)
+def _encoder(data_type: pa.DataType) -> JsonEncoder:
+    return JsonEncoder(data_type, any_type=True)
 
 
 def headers_of_row(
@@ -46,15 +48,15 @@ def headers_of_row(
     as_json: Sequence[Side],
     cluster_id: str | None,
 ) -> pa.ListArray:
-    """As `dead_letters.headers_of`. `errors`: one for each row; `as_json`: the sides that are JSON; `cluster_id`: of
-    the cluster where the rows should have gone."""
+    """Return headers as `dead_letters.headers_of` does. `errors`: one for each row; `as_json`: the sides that are JSON;
+    `cluster_id`: of the cluster where the rows should have gone."""
     more = {CLUSTER_ID: pa.array([cluster_id] * len(errors), pa.string())}
-    more |= {FIELD: pa.array([each.place for each in errors], pa.string())}
+    more |= {FIELD: pa.array([error.place for error in errors], pa.string())}
     more |= {FORMATS[side]: pa.array(["json"] * len(errors), pa.string()) for side in as_json}
-    return headers_of(own, place, pa.array([str(each) for each in errors], pa.string()), more)
+    return headers_of(own, place, pa.array([str(error) for error in errors], pa.string()), more)
 
 
 def count(cluster: str, topics: Sequence[str], errors: Sequence[CannotEncodeColumn]) -> None:
     """`topics`: where the rows should have gone."""
-    for (topic, cause), rows in Counter(zip(topics, (each.cause for each in errors), strict=True)).items():
+    for (topic, cause), rows in Counter(zip(topics, (error.cause for error in errors), strict=True)).items():
         metrics.count("kafkasource_dead_letters_total", rows, cluster, topic, cause)

@@ -20,7 +20,7 @@ MOST_BYTES = 1 << 20  # of the records of a piece
 
 
 class CannotEncodeColumn(CannotEncode):
-    """With the column that it is about."""
+    """`CannotEncode`, plus the column (key or value) that failed."""
 
     def __init__(self, side: Side, error: CannotEncode) -> None:
         super().__init__(error.row, error.place, error.code)
@@ -55,23 +55,23 @@ def encoded(
     if not there:
         yield EncodedRows(batch, {}, {})
         return
-    one, *others = there
-    column = batch.column(positions[one.side])
+    write_format, *others = there
+    column = batch.column(positions[write_format.side])
     try:
-        for piece in one.encoder(column.type).pieces(column, MOST_BYTES, passing_over=passing_over):
-            faults = {each.row - piece.start: CannotEncodeColumn(one.side, each) for each in piece.faults}
+        for piece in write_format.encoder(column.type).pieces(column, MOST_BYTES, passing_over=passing_over):
+            faults = {fault.row - piece.start: CannotEncodeColumn(write_format.side, fault) for fault in piece.faults}
             within = batch.slice(piece.start, piece.end - piece.start)
             done = 0
             for part in encoded(within, positions, others, passing_over=passing_over):
                 end = done + part.batch.num_rows
                 mine = {row - done: each for row, each in faults.items() if done <= row < end}
-                records = {**part.records, one.side: piece.records.slice(done, part.batch.num_rows)}
+                records = {**part.records, write_format.side: piece.records.slice(done, part.batch.num_rows)}
                 yield EncodedRows(part.batch, records, dict(sorted({**part.refused, **mine}.items())))
                 done = end
     except CannotEncodeColumn:
         raise
     except CannotEncode as error:
-        raise CannotEncodeColumn(one.side, error) from None
+        raise CannotEncodeColumn(write_format.side, error) from None
 
 
 def with_schema_ids(
@@ -79,10 +79,10 @@ def with_schema_ids(
 ) -> Column | None:
     """The rows' headers, and behind them those that say by which schema a record was written. A row that has no record
     (a tombstone) gets none."""
-    for one in formats:
-        header = one.header
-        if header is not None and one.side in records:
-            headers = _with_header(headers, records[one.side].is_valid(), *header)
+    for write_format in formats:
+        header = write_format.header
+        if header is not None and write_format.side in records:
+            headers = _with_header(headers, records[write_format.side].is_valid(), *header)
     return headers
 
 

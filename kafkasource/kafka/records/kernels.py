@@ -20,13 +20,15 @@ from pathlib import Path
 from types import ModuleType
 
 
-def load_kernel(package: str, folder: Path, sources: Sequence[str]) -> tuple[ModuleType, bool]:
+def load_kernel(
+    package: str, folder: Path, sources: Sequence[str], *, compiled: bool = True
+) -> tuple[ModuleType, bool]:
     """(the module `kernel` of a package, whether its library was built of other `sources` than those in the folder).
 
     Warns where it is interpreted, once for all kernels of this process, or built of other sources. `sources` as in
-    setup.py.
+    setup.py. `compiled`: False takes kernel.py itself, because another kernel that it builds on is interpreted.
     """
-    loaded = _module(f"{package}.kernel", folder)
+    loaded = _module(f"{package}.kernel", folder, compiled)
     # An editable install goes on loading a library older than an edited kernel.py, so builds carry their source's hash.
     stale = loaded.COMPILED and _fingerprint(folder, sources) not in (None, loaded.FINGERPRINT)
     if not loaded.COMPILED:
@@ -41,8 +43,8 @@ def load_kernel(package: str, folder: Path, sources: Sequence[str]) -> tuple[Mod
     return loaded, stale
 
 
-def _module(name: str, folder: Path) -> ModuleType:
-    if os.environ.get("KAFKASOURCE_KERNEL_INTERPRETED", "") not in ("", "0"):
+def _module(name: str, folder: Path, compiled: bool) -> ModuleType:
+    if not compiled or os.environ.get("KAFKASOURCE_KERNEL_INTERPRETED", "") not in ("", "0"):
         spec = importlib.util.spec_from_file_location(name, folder / "kernel.py")
         if spec is not None and spec.loader is not None:
             module = importlib.util.module_from_spec(spec)

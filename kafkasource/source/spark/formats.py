@@ -36,7 +36,7 @@ def _given_types(options: Options, schema: StructType) -> dict[Side, RegisteredS
 
     from kafkasource.errors import OptionError, SchemaError
     from kafkasource.formats.json.types_of import column_type
-    from kafkasource.formats.reading.schemas import READER_OPTIONS
+    from kafkasource.formats.schema_options import READER_OPTIONS
     from kafkasource.formats.schema_source import JSON, RegisteredSchema
 
     found = {}

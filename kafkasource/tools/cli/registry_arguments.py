@@ -62,8 +62,8 @@ def reach_registry(options: Options, topic: str) -> None:
     """Raise RegistryUnavailable soon if the registry of a typed read gives no answer, so that its longer time counts
     only for a registry that does. Any answer will do, also that it has no such subject."""
     from kafkasource.errors import RegistryError, RegistryUnavailable
-    from kafkasource.formats.reading.schemas import RegistrySchemas, schemas_of
     from kafkasource.formats.registry import RegistryClient
+    from kafkasource.formats.schema_options import RegistrySchemas, schemas_of
 
     if options["schemaRegistry.url"] is None:
         return

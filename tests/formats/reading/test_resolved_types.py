@@ -1,4 +1,4 @@
-"""What `load()` resolves for JSON and for `recordTypes`, what travels with the column, and what a task makes of it."""
+"""Tests what `load()` resolves for JSON and for `recordTypes`, and what a task makes of it."""
 
 from __future__ import annotations
 
@@ -257,4 +257,4 @@ def test_fingerprints_and_uuids_of_glue_reach_the_function_and_the_readers_finge
         found, bad = read(row_formats(parsed(registry.url, **more)), values)
         assert found == [{"id": 1}, None, None]
         assert "a registry knows no schema by its fingerprint" in bad[1]
-        assert not [each for each in registry.requests if other[2:].hex() in str(each)]
+        assert not [request for request in registry.requests if other[2:].hex() in str(request)]

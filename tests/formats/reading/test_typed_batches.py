@@ -1,12 +1,14 @@
-"""What a task makes of rows whose values are typed, whatever slice of a larger batch they are."""
+"""Tests what a task makes of rows with typed values, in any slice of a larger batch."""
 
 from __future__ import annotations
 
 import json
 
 import pyarrow as pa
+import pytest
 
 from kafkasource import metrics, options
+from kafkasource.errors import BadRecord
 from kafkasource.formats.reading.batches import typed_batches
 from kafkasource.formats.reading.formats import RowFormats
 from kafkasource.kafka.memory import Budget
@@ -46,6 +48,15 @@ def test_bad_records_of_a_slice_keep_their_own_bytes():
         None,
         (b"k5", b"bad\xc3", "a"),
     ]
+
+
+def test_without_the_column_the_rows_before_a_bad_record_come_before_its_error():
+    given = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t", "valueFormat": "string"}
+    formats = RowFormats.of(options.parse(given, "source"), ["t"]).with_columns(("value", "offset"))
+    batches = typed_batches([batch(formats)], formats, lambda: None)
+    assert next(batches).column("offset").to_pylist() == [0, 1, 2]
+    with pytest.raises(BadRecord, match="t-0, offset 3: the value: the bytes are not UTF-8"):
+        next(batches)
 
 
 def test_bad_records_are_counted_by_topic_and_reason():
@@ -101,7 +112,7 @@ def test_a_piece_of_columns_that_grow_from_nothing_stays_within_the_decoders_par
     }
     rows = pa.record_batch([columns[name] for name in names], names=names)
     pieces = list(typed_batches([rows], formats, lambda: None))
-    assert sum(each.num_rows for each in pieces) == count
+    assert sum(piece.num_rows for piece in pieces) == count
     assert pieces[-1]["value"][-1].as_py() == {f"f{n}": n for n in range(100)}
-    sizes = [each["value"].nbytes for each in pieces]
+    sizes = [piece["value"].nbytes for piece in pieces]
     assert MIB < max(sizes) <= 4 * MIB  # half of the budget

@@ -1,4 +1,4 @@
-"""The option `readerSchema`, as far as a registry answers it, and what the driver ships to tasks."""
+"""Tests what a registry answers for `readerSchema`, and which schemas the driver ships to tasks."""
 
 import pickle
 import subprocess

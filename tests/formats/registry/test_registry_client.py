@@ -83,8 +83,8 @@ def test_threads_that_ask_for_one_id_ask_once(registry):
         found.append(client.schema(schema_id if number % 2 else other).text)
 
     workers = [threading.Thread(target=ask, args=(number,)) for number in range(threads)]
-    for each in workers:
-        each.start()
+    for worker in workers:
+        worker.start()
     for each in workers:
         each.join()
     assert sorted(found) == sorted([LONG, TEXT] * 8)
@@ -110,8 +110,8 @@ def test_all_who_wait_for_an_id_get_the_error_of_the_one_who_asked(registry):
     workers = [threading.Thread(target=ask) for _ in range(4)]
     workers[0].start()
     asked.wait(60)
-    for each in workers[1:]:
-        each.start()
+    for worker in workers[1:]:
+        worker.start()
     answer.set()
     for each in workers:
         each.join()
@@ -149,7 +149,7 @@ def test_records_cannot_make_a_client_ask_without_end(registry, caplog):
     for made_up in range(2000, 2000 + MOST_UNKNOWN - 1):
         with pytest.raises(UnknownSchemaId):
             client.schema(made_up)
-    clock.now_s += UNKNOWN_PAUSE_S  # unknown ids now and then are no attack
+    clock.now_s += UNKNOWN_PAUSE_S  # a few unknown ids are not an attack
     with pytest.raises(UnknownSchemaId, match="404"):
         client.schema(3000)
     assert registry.paths[-1] == "/schemas/ids/3000"

@@ -99,7 +99,7 @@ def test_the_next_url_is_asked_where_one_does_not_answer(registry):
         client = a_client(f"{gone.url}, {ill.url},{registry.url}/", clock)
         assert client.schema(1).text == LONG
         assert client.subjects() == ["t-value"]
-        assert len(ill.requests) == 1  # the one that answered is asked first
+        assert len(ill.requests) == 1  # the address that answered is asked first
         assert clock.slept == []
         registry.always = Fault(500)
         with pytest.raises(RegistryUnavailable) as raised:
@@ -253,8 +253,8 @@ def test_threads_whose_token_was_revoked_all_go_on_with_a_new_one(registry, root
 
         registry.before = before
         threads = [threading.Thread(target=ask) for _ in range(4)]
-        for each in threads:
-            each.start()
+        for thread in threads:
+            thread.start()
         for each in threads:
             each.join()
         assert errors == []
@@ -276,7 +276,7 @@ def test_tls_by_the_names_of_the_brokers_options(root, pem, tmp_path):
     key = tmp_path / "client.pem"
     client = root.issue("client")
     key.write_text(client.key_pem() + client.chain_pem)
-    # With TLS 1.3 the server refuses a client after the handshake, and its end of the connection may hide the reason.
+    # The server refuses a client after the handshake of TLS 1.3, and the end of the connection may hide the reason.
     server = server_context(root.issue("registry", ips=("127.0.0.1",)), clients_of=root, version="TLSv1.2")
     with a_registry(server) as registry:
         registry.add("t-value", LONG)
