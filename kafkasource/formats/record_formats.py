@@ -38,7 +38,7 @@ class RecordFormat(Protocol):
     def batches(
         self, values: pa.Array, most_bytes: int, *, skip_bytes: int, programs: memoryview | None
     ) -> Iterator[Decoded | Pieces]:
-        """Decode all rows as `formats.decoding.decode.decode` does."""
+        """Decode all rows as `formats.decoding.decode.Decoder` does."""
 
 
 def record_format(

@@ -44,7 +44,7 @@ from kafkasource.formats.avro.values import long_bytes, value_bytes
 from kafkasource.formats.encoding import opcodes as op
 from kafkasource.formats.encoding.encode import ColumnEncoder
 from kafkasource.formats.encoding.input import children, columns_of, plain_type
-from kafkasource.formats.encoding.program import Program, matched
+from kafkasource.formats.encoding.program import Compiler, matched
 
 _INTS = {pa.int8(): op.INT8, pa.int16(): op.INT16, pa.int32(): op.INT32, pa.date32(): op.INT32}
 _LONGS = {pa.int8(): op.INT8, pa.int16(): op.INT16, pa.int32(): op.INT32, pa.int64(): op.INT64,
@@ -75,17 +75,10 @@ class AvroEncoder(ColumnEncoder):
         super().__init__(compiler.program, compiler.may_fail)
 
 
-class _Compiler:
+class _Compiler(Compiler):
     def __init__(self, writer: Schema, prefix: bytes) -> None:
+        super().__init__(prefix)
         self._records = records_of(writer)
-        self.program = Program()
-        self.may_fail: list[str] = []
-        self._depth = 0
-        if prefix:
-            self._bytes(prefix)
-
-    def _bytes(self, data: bytes) -> None:
-        self.program.emit(op.CONST, self.program.constant(data), len(data))
 
     def write(self, data_type: pa.DataType, may_be_null: bool, schema: Schema, column: int, place: str) -> None:
         """The values of a column with their branch, if the schema is a union."""
@@ -98,12 +91,6 @@ class _Compiler:
         else:
             self._required(may_be_null, column, place)
             self._value(data_type, schema, column, place)
-
-    def _required(self, may_be_null: bool, column: int, place: str) -> None:
-        if column:  # a null row has no record
-            self.program.emit(op.REQUIRED, column)
-        if may_be_null:
-            self.may_fail.append(place)
 
     def _union(self, data_type: pa.DataType, may_be_null: bool, union: Union, column: int, place: str) -> None:
         null = next((index for index, branch in enumerate(union.branches) if is_null(branch)), None)
@@ -123,9 +110,9 @@ class _Compiler:
             self.program.emit(op.WRITE_BRANCH, number)
             self._value(data_type, branch, column, place)
             return
-        optional = self.program.emit(op.OPTIONAL, column, 2 * null, number, 0)
+        end = self._jump(op.OPTIONAL, column, 2 * null, number)
         self._value(data_type, branch, column, place)
-        self.program.code[optional + 4] = self.program.pc
+        self._land(end)
 
     def _members(
         self, data_type: pa.DataType, may_be_null: bool, union: Union, null: int | None, column: int, place: str
@@ -134,25 +121,24 @@ class _Compiler:
         names = [field.name for field in children(data_type)] if types.is_struct(data_type) else None
         if not others or names != [f"member{number}" for number in range(len(others))]:
             raise _misfit(data_type, union, place)
-        jumps = []  # pcs of the words that get the pc behind all
+        jumps = []  # to behind all members
         if null is None:
             self._required(may_be_null, column, place)
         else:
-            jumps.append(self.program.emit(op.OPTIONAL, column, 2 * null, -1, 0) + 4)
+            jumps.append(self._jump(op.OPTIONAL, column, 2 * null, -1))
         for number, (field, branch) in enumerate(zip(children(data_type), others, strict=True)):
             if types.is_null(field.type):
                 continue  # never over an existing number
             within = columns_of(data_type, column)[number]
             index = 2 * union.branches.index(branch)
             self.program.at(f"{place}({index // 2})")
-            member = self.program.emit(op.MEMBER, within, index, 0)
+            other = self._jump(op.MEMBER, within, index)
             self._value(field.type, branch, within, f"{place}({index // 2})")
-            jumps.append(self.program.emit(op.JUMP, 0) + 1)
-            self.program.code[member + 3] = self.program.pc
+            jumps.append(self._jump(op.JUMP))
+            self._land(other)
         self.program.at(place)
         self.program.emit(*((op.FAIL, op.NO_MEMBER) if null is None else (op.WRITE_BRANCH, 2 * null)))
-        for word in jumps:
-            self.program.code[word] = self.program.pc
+        self._land(*jumps)
 
     def _value(self, data_type: pa.DataType, schema: Schema, column: int, place: str) -> None:
         """Write a value that is not null, of a schema that is not a union."""
@@ -162,10 +148,10 @@ class _Compiler:
         if isinstance(schema, Record) and types.is_struct(data_type):
             self._record(data_type, schema, column, place)
         elif isinstance(schema, Array) and types.is_list(data_type):
-            self._items(column, place, [(data_type.value_field, schema.items, f"{place}[]")], data_type)
+            self._list(column, place, [(data_type.value_field, schema.items, f"{place}[]")], data_type)
         elif isinstance(schema, Map) and types.is_map(data_type) and data_type.key_type == pa.string():
             key = (pa.field("key", pa.string(), False), Primitive("string"), f"{place}{{}}")
-            self._items(column, place, [key, (data_type.item_field, schema.values, f"{place}{{}}")], data_type)
+            self._list(column, place, [key, (data_type.item_field, schema.values, f"{place}{{}}")], data_type)
         elif isinstance(schema, Enum) and data_type == pa.string():
             self._enum(schema, column)
         elif types.is_decimal(data_type) and isinstance(schema, (Primitive, Fixed)):
@@ -193,19 +179,10 @@ class _Compiler:
             else:
                 self.write(fields[number].type, fields[number].nullable, field.schema, columns[number], here)
 
-    def _items(
-        self, column: int, place: str, parts: list[tuple[pa.Field, Schema, str]], data_type: pa.DataType
-    ) -> None:
-        self._depth += 1
-        self.program.depth = max(self.program.depth, self._depth)
-        items = self.program.emit(op.ITEMS, column, 0)
-        first = self.program.pc
-        for (field, schema, here), within in zip(parts, columns_of(data_type, column), strict=True):
-            self.write(field.type, field.nullable, schema, within, here)
-        self.program.at(place)
-        self.program.emit(op.NEXT, first)
-        self.program.code[items + 2] = self.program.pc
-        self._depth -= 1
+    def _list(self, column: int, place: str, parts: list[tuple[pa.Field, Schema, str]], data_type: pa.DataType) -> None:
+        with self._items(column, place, op.ITEMS, op.NEXT):
+            for (field, schema, here), within in zip(parts, columns_of(data_type, column), strict=True):
+                self.write(field.type, field.nullable, schema, within, here)
 
     def _enum(self, enum: Enum, column: int) -> None:
         words = self.program.names([(text, number) for number, text in enumerate(enum.symbols)])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from array import array
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
@@ -37,9 +36,9 @@ from kafkasource.formats.bounds import Steps
 from kafkasource.formats.decoding import kernel
 from kafkasource.formats.decoding import opcodes as op
 from kafkasource.formats.floats import single
+from kafkasource.formats.words import MOST_WORDS, Words, int32
 
 MOST_CALLS = 1_000  # within each other
-MOST_WORDS = 1_000_000  # of one program, with what was thrown away on the way
 _FORMATS = {"int": "=i", "long": "=q", "float": "=f", "double": "=d"}
 _SKIPS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 
@@ -48,20 +47,17 @@ class Unreadable(SchemaError):
     """The reader's type takes no value of the writer's."""
 
 
-class Programs:
+class Programs(Words):
     """Programs of one reader, one after the other in `code`; where each begins is in `entries`."""
 
     def __init__(self, layout: AvroLayout) -> None:
+        super().__init__()
         self.layout = layout
-        self.code = array("i")
         self.entries = array("i")
         self.depth = 0  # frames that a program needs without its calls
         self._call_frames = 0  # that a call needs, with the frame for its return
         self._calls: list[tuple[int, str, str]] = []  # CALLs of routines that are not there yet: record, place
         self._records: Mapping[str, Record] = {}  # of the writer
-        self.constants = bytearray()
-        self._known: dict[bytes, int] = {}  # constants and where they are
-        self._places: list[tuple[int, str]] = []  # from which pc on, the place in the schema
         self._frames = 0
         self._skip_at = -1  # the SKIP that is last in the code and may become longer
         self._emitted = 0
@@ -95,16 +91,9 @@ class Programs:
     def decoding(self, columns: Sequence[tuple[int, int, int, int]]) -> kernel.Decoding:
         """Make a decoding of the programs that exist now."""
         if self._image is None:
-            words = [memoryview(bytes(each)).cast("i") for each in (self.code, self.entries)]
             depth = self.depth + MOST_CALLS * self._call_frames
-            self._image = (*words, memoryview(bytes(self.constants) or b"\0"), depth)  # type: ignore[assignment]
-        assert self._image is not None
+            self._image = int32(self.code), int32(self.entries), self.constants, depth
         return kernel.Decoding(*self._image, columns)
-
-    def place_of(self, pc: int) -> str:
-        """The place in the schema that an instruction is about."""
-        index = bisect_right(self._places, pc, key=lambda place: place[0]) - 1
-        return self._places[index][1] if index >= 0 else "$"
 
     def _mark(self) -> tuple[int, int, int]:
         return len(self.code), len(self._places), self._frames
@@ -120,7 +109,7 @@ class Programs:
         """Append an instruction; its pc."""
         self._emitted += len(words)
         if self._emitted > MOST_WORDS:
-            raise SchemaError(f"{self._places[-1][1] if self._places else '$'}: the schemas are too large to compile")
+            raise SchemaError(f"{self.place_of(self.pc)}: the schemas are too large to compile")
         pc = len(self.code)
         self.code.extend(words)
         self._skip_at = -1
@@ -131,20 +120,11 @@ class Programs:
         self._skip_at = -1
         return len(self.code)
 
-    def _at(self, place: str) -> None:
-        self._places.append((len(self.code), place))
-
-    def _constant(self, data: bytes) -> int:
-        if data not in self._known:
-            self._known[data] = len(self.constants)
-            self.constants += data
-        return self._known[data]
-
     # Values of the writer into the reader's columns.
 
     def _read(self, writer: Schema, node: Node, place: str) -> None:
         """A value into a node: with its branch, and whether it is null."""
-        self._at(place)
+        self.at(place)
         writer = self._meant(writer)
         if isinstance(writer, Union):
             self._read_union(writer, node, place)
@@ -197,7 +177,7 @@ class Programs:
             except Unreadable as error:
                 self._back_to(before)
                 unreadable.append(error)
-                self._at(f"{place}({index})")
+                self.at(f"{place}({index})")
                 self._emit(op.FAIL, op.UNREADABLE_BRANCH)
             else:
                 ends.append(self._emit(op.JUMP, 0))
@@ -254,7 +234,7 @@ class Programs:
                 index = taken[field.name]
                 self._read(field.schema, node.parts[index], f"{place}.{reader.fields[index].name}")
             else:
-                self._at(f"{place}.{field.name}")
+                self.at(f"{place}.{field.name}")
                 self._skip(field.schema, f"{place}.{field.name}")
         there = set(taken.values())
         for index, field in enumerate(reader.fields):
@@ -266,7 +246,7 @@ class Programs:
                     f"{here}: the writer's {writer.name} has no such field, and the reader's has no default. Give the "
                     "reader's field a default"
                 )
-            self._at(here)
+            self.at(here)
             self._default(field.default.value, node.parts[index], here)
 
     def _list(self, node: Node, least: int, item: Callable[[], None]) -> None:
@@ -281,7 +261,7 @@ class Programs:
         self.code[block + 3] = self._here()
 
     def _pair(self, writer: Map, node: Node, place: str) -> None:
-        self._at(f"{place}{{}}")
+        self.at(f"{place}{{}}")
         self._emit(op.STRING, node.parts[0].column)
         self._read(writer.values, node.parts[1], f"{place}{{}}")
 
@@ -290,7 +270,7 @@ class Programs:
         for symbol in writer.symbols:
             read = symbol if symbol in reader.symbols else reader.default
             data = b"" if read is None else read.encode()
-            words += [self._constant(data), len(data) if read is not None else -1]
+            words += [self.constant(data), len(data) if read is not None else -1]
         self._emit(op.ENUM, column, len(writer.symbols), *words)
 
     def _fixed(self, writer: Fixed, node: Node, place: str) -> None:
@@ -339,7 +319,7 @@ class Programs:
         theirs = writer.logical
         if theirs is not None and theirs.precision and theirs.scale != reader.logical.scale:
             raise _unreadable(writer, reader, place)  # the same digits would be another number
-        return self._constant((10**reader.logical.precision).to_bytes(16, "little"))
+        return self.constant((10**reader.logical.precision).to_bytes(16, "little"))
 
     # Values that the reader has no field for.
 
@@ -375,7 +355,7 @@ class Programs:
 
     def _routine(self, name: str, place: str) -> tuple[int, int]:
         """(the pc of code that skips a record, the frames that a call of it needs)."""
-        self._at(place)
+        self.at(place)
         pc, outside, self.depth = self._here(), self.depth, 0
         try:
             self._skip(self._records[name], place)
@@ -422,9 +402,9 @@ class Programs:
         elif isinstance(value, tuple):
             self._default_of_many(value, node, place)
         elif isinstance(value, bool):
-            self._emit(op.CONST, node.column, self._constant(bytes([value])))
+            self._emit(op.CONST, node.column, self.constant(bytes([value])))
         elif isinstance(value, (int, float)):
-            self._emit(op.CONST, node.column, self._constant(_number(value, node, place)))
+            self._emit(op.CONST, node.column, self.constant(_number(value, node, place)))
         elif isinstance(value, (str, bytes)):
             self._default_text(value.encode() if isinstance(value, str) else value, node, place)
 
@@ -453,9 +433,9 @@ class Programs:
                 raise Unreadable(f"{place}: the default is not a value of {describe(reader)}")
             low, high = number & ((1 << 64) - 1), number >> 64
             native = struct.pack("<Qq", low, high) if _little() else struct.pack(">qQ", high, low)
-            self._emit(op.CONST, node.column, self._constant(native))
+            self._emit(op.CONST, node.column, self.constant(native))
         else:
-            self._emit(op.CONST_BYTES, node.column, self._constant(data), len(data))
+            self._emit(op.CONST_BYTES, node.column, self.constant(data), len(data))
 
 
 def _stored(node: Node) -> str:

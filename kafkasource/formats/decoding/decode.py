@@ -13,10 +13,10 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from kafkasource.formats.decoding import kernel
 from kafkasource.formats.decoding.columns import Column, Layout, Node, table
 from kafkasource.formats.decoding.opcodes import BINARY, BITS, ERRORS, ITEM_LIST, NUMBER
 
-READ_AHEAD = 16  # the kernel's: bytes behind the room of a buffer
 MOST_OFFSET = (1 << 31) - 1
 NOT_DECODED = -1  # in place of a program's number: the row is null, and not bad
 _ROW_BYTES = 5  # of code and place
@@ -41,47 +41,10 @@ class Fault:
         return f"{self.place}: {self.why}"
 
 
-class Decoding(Protocol):
-    """A decoder of a kernel: `kernel.Decoding` says what its methods do."""
-
-    @property
-    def row(self) -> int: ...
-
-    @property
-    def bad(self) -> int: ...
-
-    @property
-    def wanted_column(self) -> int: ...
-
-    @property
-    def wanted(self) -> int: ...
-
-    def place(self, column: int, which: int, view: memoryview) -> None: ...
-
-    def set_room(self, column: int, room: int) -> None: ...
-
-    def start(self, row: int) -> None: ...
-
-    def refuse(self) -> None: ...
-
-    def run(
-        self,
-        data: memoryview,
-        offsets: memoryview,
-        valid: memoryview,
-        shift: int,
-        skip_bytes: int,
-        programs: memoryview,
-        codes: memoryview,
-        places: memoryview,
-        last: int,
-    ) -> bool: ...
-
-
 class Programs(Protocol):
     """The words that the kernel runs for a record, of one reader."""
 
-    def decoding(self, columns: Sequence[tuple[int, int, int, int]]) -> Decoding:
+    def decoding(self, columns: Sequence[tuple[int, int, int, int]]) -> kernel.Decoding:
         """Make a decoding of the programs that exist now."""
 
     def place_of(self, pc: int) -> str:
@@ -106,30 +69,6 @@ class Decoded:
                 yield Fault(self.start + at, self.codes[at], self._programs.place_of(self.places[at]))
 
 
-def decode(
-    layout: Layout,
-    programs: Programs,
-    values: pa.Array,
-    most_bytes: int,
-    *,
-    skip_bytes: int = 0,
-    of_rows: memoryview | None = None,
-    start: int = 0,
-) -> Decoded:
-    """Decode rows of a binary column from `start` on, as many as `most_bytes` of columns can hold, at least one.
-
-    Where not even one row fits, the columns take the memory of a single row.
-
-    The first `skip_bytes` of each value are not part of the record. `of_rows`: int32, of each row of `values` the
-    number of its program, or NOT_DECODED; without it, all rows have the first. Null stays null and is not bad.
-    """
-    if values.type != pa.binary():
-        raise TypeError(f"expected a binary column, not {values.type}")
-    if not 0 <= start <= len(values):
-        raise ValueError(f"no row {start}")
-    return _Piece(layout, programs, values, most_bytes, skip_bytes, of_rows, start).decoded()
-
-
 class Decoder:
     """Decodes the records of one layout. Threads may decode at once."""
 
@@ -147,10 +86,17 @@ class Decoder:
         programs: memoryview | None = None,
         start: int = 0,
     ) -> Decoded:
-        """Call the function `decode`; `programs` has each row's program number, or NOT_DECODED."""
-        return decode(
-            self._layout, self._programs, values, most_bytes, skip_bytes=skip_bytes, of_rows=programs, start=start
-        )
+        """Decode rows of a binary column from `start` on, as many as `most_bytes` of columns can hold, at least one.
+
+        Where not even one row fits, the columns take the memory of a single row. The first `skip_bytes` of each value
+        are not part of the record. `programs`: int32, of each row of `values` the number of its program, or
+        NOT_DECODED; without it, all rows have the first. Null stays null and is not bad.
+        """
+        if values.type != pa.binary():
+            raise TypeError(f"expected a binary column, not {values.type}")
+        if not 0 <= start <= len(values):
+            raise ValueError(f"no row {start}")
+        return _Piece(self._layout, self._programs, values, most_bytes, skip_bytes, programs, start).decoded()
 
     def batches(self, values: pa.Array, most_bytes: int, **more: object) -> Iterator[Decoded]:
         """All rows, in pieces; keywords as of `decode`."""
@@ -236,8 +182,8 @@ class _Piece:
         fits = several and guess * texts <= self._most_bytes // 4
         for number, column in enumerate(columns):
             if column.kind == BINARY:
-                self._make(number, 2, (guess if fits and column.level == 0 else 64) + READ_AHEAD)
-                self._decoding.set_room(number, self._sizes[3 * number + 2] - READ_AHEAD)
+                self._make(number, 2, (guess if fits and column.level == 0 else 64) + kernel.READ_AHEAD)
+                self._decoding.set_room(number, self._sizes[3 * number + 2] - kernel.READ_AHEAD)
             elif column.kind == ITEM_LIST:
                 self._make_level(column.items, 1)
                 self._decoding.set_room(number, 1)
@@ -287,7 +233,7 @@ class _Piece:
         if room < wanted:
             return False
         if column.kind == BINARY:
-            self._make(number, 2, room + READ_AHEAD)
+            self._make(number, 2, room + kernel.READ_AHEAD)
         else:
             self._make_level(column.items, room)
         self._decoding.set_room(number, room)

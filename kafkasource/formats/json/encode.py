@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.types as types
@@ -30,7 +31,7 @@ from kafkasource.errors import SchemaError
 from kafkasource.formats.encoding import opcodes as op
 from kafkasource.formats.encoding.encode import ColumnEncoder
 from kafkasource.formats.encoding.input import children, columns_of, plain_type
-from kafkasource.formats.encoding.program import Program, matched
+from kafkasource.formats.encoding.program import Compiler, matched
 from kafkasource.formats.json.written_schema import ANY, Anything, Items, Properties, Scalar, Values, Written
 
 WIDTHS = {pa.int8(): 1, pa.int16(): 2, pa.int32(): 4, pa.int64(): 8}
@@ -59,17 +60,10 @@ class JsonEncoder(ColumnEncoder):
         super().__init__(compiler.program, compiler.may_fail)
 
 
-class _Compiler:
+class _Compiler(Compiler):
     def __init__(self, prefix: bytes, any_type: bool) -> None:
-        self.program = Program()
-        self.may_fail: list[str] = []
+        super().__init__(prefix)
         self._any_type = any_type
-        self._depth = 0
-        if prefix:
-            self._bytes(prefix)
-
-    def _bytes(self, data: bytes) -> None:
-        self.program.emit(op.CONST, self.program.constant(data), len(data))
 
     def value(self, data_type: pa.DataType, schema: Written, column: int, place: str) -> None:
         """A value that is not null."""
@@ -135,25 +129,18 @@ class _Compiler:
             return
         data = _name(name)
         start = self.program.constant(data)
-        named = self.program.emit(op.PROPERTY, column, start, len(data), int(keeps_null), 0)
+        end = self._jump(op.PROPERTY, column, start, len(data), int(keeps_null))
         self.value(field.type, inner, column, here)
-        self.program.code[named + 5] = self.program.pc
-
-    def _required(self, may_be_null: bool, column: int, place: str) -> None:
-        self.program.emit(op.REQUIRED, column)
-        if may_be_null:
-            self.may_fail.append(place)
+        self._land(end)
 
     def _array(self, data_type: pa.DataType, schema: Written, column: int, place: str) -> None:
         if not isinstance(schema, (Items, Anything)) or schema.name == "object":
             raise _misfit(data_type, schema, place)
         inner, nullable = (schema.item, schema.nullable) if isinstance(schema, Items) else (ANY, True)
         here, (within,) = f"{place}[]", columns_of(data_type, column)
-        self.program.emit(op.PUT, ord("["))
-        items = self._open(column)
-        self._item(data_type.value_field, inner, nullable, within, here)
-        self._close(items, place)
-        self.program.emit(op.PUT, ord("]"))
+        with self._bracketed("[]", column, place):
+            self.program.at(here)
+            self._nullable(data_type.value_field, inner, nullable, within, here)
 
     def _map(self, data_type: pa.DataType, schema: Written, column: int, place: str) -> None:
         if not isinstance(schema, (Values, Anything)) or schema.name == "array":
@@ -167,46 +154,31 @@ class _Compiler:
                 )
             self._entries(data_type, column, place)
             return
-        self.program.emit(op.PUT, ord("{"))
-        entries = self._open(column)
-        self.program.at(here)
-        self.program.emit(op.REQUIRED, keys)
-        self._key(data_type.key_type, keys)
-        self.program.emit(op.PUT, _COLON)
-        self._nullable(data_type.item_field, inner, nullable, values, here)
-        self._close(entries, place)
-        self.program.emit(op.PUT, ord("}"))
+        with self._bracketed("{}", column, place):
+            self.program.at(here)
+            self.program.emit(op.REQUIRED, keys)
+            self._key(data_type.key_type, keys)
+            self.program.emit(op.PUT, _COLON)
+            self._nullable(data_type.item_field, inner, nullable, values, here)
 
     def _entries(self, data_type: pa.DataType, column: int, place: str) -> None:
         """A map as [{"key": ..., "value": ...}]."""
-        self.program.emit(op.PUT, ord("["))
-        entries = self._open(column)
-        self.program.emit(op.PUT, ord("{"))
-        for field, name, within in zip(
-            children(data_type), ("key", "value"), columns_of(data_type, column), strict=True
-        ):
-            self._field(field, name, ANY, within, place)
-        self.program.emit(op.PUT, ord("}"))
-        self._close(entries, place)
-        self.program.emit(op.PUT, ord("]"))
+        with self._bracketed("[]", column, place):
+            self.program.emit(op.PUT, ord("{"))
+            for field, name, within in zip(
+                children(data_type), ("key", "value"), columns_of(data_type, column), strict=True
+            ):
+                self._field(field, name, ANY, within, place)
+            self.program.emit(op.PUT, ord("}"))
 
-    def _open(self, column: int) -> int:
-        """Begin what is done for each item; the pc of its instruction."""
-        self._depth += 1
-        self.program.depth = max(self.program.depth, self._depth)
-        items = self.program.emit(op.PARTS, column, 0)
-        self.program.emit(op.COMMA)
-        return items
-
-    def _close(self, items: int, place: str) -> None:
-        self.program.at(place)
-        self.program.emit(op.NEXT_PART, items + 3)
-        self.program.code[items + 2] = self.program.pc
-        self._depth -= 1
-
-    def _item(self, field: pa.Field, schema: Written, nullable: bool, column: int, place: str) -> None:
-        self.program.at(place)
-        self._nullable(field, schema, nullable, column, place)
+    @contextmanager
+    def _bracketed(self, brackets: str, column: int, place: str) -> Iterator[None]:
+        """Run the instructions that this block emits for each item, with commas between, within brackets."""
+        self.program.emit(op.PUT, ord(brackets[0]))
+        with self._items(column, place):
+            self.program.emit(op.COMMA)
+            yield
+        self.program.emit(op.PUT, ord(brackets[1]))
 
     def _nullable(self, field: pa.Field, schema: Written, nullable: bool, column: int, place: str) -> None:
         """An item of an array, or a value of a map: null, where it may be."""
@@ -219,9 +191,9 @@ class _Compiler:
             self._required(field.nullable, column, place)
             self.value(field.type, schema, column, place)
             return
-        optional = self.program.emit(op.NULL_ITEM, column, 0)
+        end = self._jump(op.NULL_ITEM, column)
         self.value(field.type, schema, column, place)
-        self.program.code[optional + 2] = self.program.pc
+        self._land(end)
 
     def _key(self, data_type: pa.DataType, column: int) -> None:
         """The name of a map's entry: the text of a string's, or a number's, in quotation marks."""

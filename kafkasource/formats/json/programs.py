@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from array import array
-from bisect import bisect_right
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow as pa
 from kafkasource.formats.json import kernel
 from kafkasource.formats.json import opcodes as op
 from kafkasource.formats.json.columns import JsonLayout, Node
+from kafkasource.formats.words import Words
 
 _READS = {
     pa.float64(): op.READ_DOUBLE,
@@ -35,27 +35,20 @@ def hash_of(name: bytes) -> int:
     return found ^ (found >> 12)
 
 
-class JsonProgram:
+class JsonProgram(Words):
     """The words for one layout. A `formats.decoding.decode.Programs`."""
 
     def __init__(self, layout: JsonLayout) -> None:
-        self._code = array("i", [0])  # so that no entry is at 0, which says that there is none
-        self._constants = bytearray()
-        self._places: list[tuple[int, str]] = []  # from which word on, the place in the type; sorted
+        super().__init__([0])  # so that no entry is at 0, which says that there is none
         self._depth = 0
         self._longest = 0  # bytes of a name
         self._entry = self._node(layout.root, "$", 1)
         self._places.sort()
-        self._words = bytes(self._code)
+        self._words = bytes(self.code)
 
     def decoding(self, columns: Sequence[tuple[int, int, int, int]]) -> kernel.JsonDecoding:
         words = memoryview(bytearray(self._words)).cast("i")  # which it writes to
-        constants = memoryview(bytes(self._constants) or b"\0")
-        return kernel.JsonDecoding(words, self._entry, constants, self._depth, self._longest, columns)
-
-    def place_of(self, pc: int) -> str:
-        index = bisect_right(self._places, pc, key=lambda place: place[0]) - 1
-        return self._places[index][1] if index >= 0 else "$"
+        return kernel.JsonDecoding(words, self._entry, self.constants, self._depth, self._longest, columns)
 
     def _node(self, node: Node, place: str, depth: int) -> int:
         """Its words, and those of what is within it."""
@@ -78,7 +71,7 @@ class JsonProgram:
             read, first = op.READ_INTEGER, data_type.bit_width // 8
         else:
             read = _READS[data_type]
-        self._code[at : at + op.NODE_WORDS] = array("i", [read, node.column, int(node.nullable), first, second])
+        self.code[at : at + op.NODE_WORDS] = array("i", [read, node.column, int(node.nullable), first, second])
         return at
 
     def _block(self, node: Node, place: str, depth: int) -> int:
@@ -94,25 +87,22 @@ class JsonProgram:
             encoded = name.encode()
             self._longest = max(self._longest, len(encoded))
             plain = len(encoded) if json.dumps(name, ensure_ascii=False) == f'"{name}"' else _NOT_PLAIN
-            self._code[at : at + op.ENTRY_WORDS] = array(
-                "i", [len(self._constants), len(encoded), nodes[number], following, plain]
+            self.code[at : at + op.ENTRY_WORDS] = array(
+                "i", [self.constant(encoded), len(encoded), nodes[number], following, plain]
             )
-            self._constants += encoded
             slot = hash_of(encoded) & mask
-            while self._code[slots + slot]:
+            while self.code[slots + slot]:
                 slot = (slot + 1) & mask
-            self._code[slots + slot] = at
+            self.code[slots + slot] = at
         required = [each for each in zip(node.children, nodes, strict=True) if not each[0].nullable]
         listed = self._room(2 * len(required), place)
         for number, (child, word) in enumerate(required):
-            self._code[listed + 2 * number : listed + 2 * number + 2] = array("i", [child.column, word])
+            self.code[listed + 2 * number : listed + 2 * number + 2] = array("i", [child.column, word])
         block = self._room(op.BLOCK_WORDS, place)
-        self._code[block : block + op.BLOCK_WORDS] = array("i", [mask, slots, len(required), listed, entries[0]])
+        self.code[block : block + op.BLOCK_WORDS] = array("i", [mask, slots, len(required), listed, entries[0]])
         return block
 
     def _room(self, words: int, place: str) -> int:
         """Add this many words, which are about a place, and return where they begin."""
-        at = len(self._code)
-        self._places.append((at, place))
-        self._code.extend([0] * words)
-        return at
+        self.at(place)
+        return self.emit(*[0] * words)

@@ -7,6 +7,9 @@ double.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pyarrow as pa
 import pyarrow.types as types
 
@@ -14,9 +17,10 @@ from kafkasource.errors import SchemaError
 from kafkasource.formats.encoding import opcodes as op
 from kafkasource.formats.encoding.encode import ColumnEncoder
 from kafkasource.formats.encoding.input import children, columns_of, plain_type
-from kafkasource.formats.encoding.program import Program, matched
+from kafkasource.formats.encoding.program import Compiler, matched
 from kafkasource.formats.protobuf.columns import time_of
 from kafkasource.formats.protobuf.descriptors import ENUM, GROUP, MESSAGE
+from kafkasource.formats.protobuf.message_index import varint
 from kafkasource.formats.protobuf.schema import FieldType, MessageType, ProtobufSchema
 
 _VARINT, _EIGHT, _SIZED, _GROUP, _GROUP_END, _FOUR = 0, 1, 2, 3, 4, 5
@@ -54,23 +58,16 @@ class ProtobufEncoder(ColumnEncoder):
         super().__init__(compiler.program, compiler.may_fail)
 
 
-class _Compiler:
+class _Compiler(Compiler):
     def __init__(self, schema: ProtobufSchema, prefix: bytes) -> None:
+        super().__init__(prefix)
         self._schema = schema
-        self.program = Program()
-        self.may_fail: list[str] = []
-        self._depth = 0
-        if prefix:
-            self._bytes(prefix)
 
     def record(self, data_type: pa.DataType, message: MessageType) -> None:
         if not types.is_struct(data_type):
             raise SchemaError(f"$: a column of {data_type} cannot be message {message.full_name}: it must be a struct")
         self._fields(data_type, message, 0, "$")
         self.program.emit(op.END)
-
-    def _bytes(self, data: bytes) -> None:
-        self.program.emit(op.CONST, self.program.constant(data), len(data))
 
     def _fields(self, data_type: pa.DataType, message: MessageType, column: int, place: str) -> None:
         columns, within = columns_of(data_type, column), children(data_type)
@@ -90,14 +87,12 @@ class _Compiler:
             self._repeated(own.type, field, column, place)
             return
         if field.required:
-            self.program.emit(op.REQUIRED, column)
-            if own.nullable:
-                self.may_fail.append(place)
+            self._required(own.nullable, column, place)
         ends = []
         if not field.has_presence and field.kind != ENUM:
             ends.append(self._jump(op.UNSET, column, self._width(own.type)))
         ends += self._value(own.type, field, column, place, implicit=not field.has_presence)
-        self._land(ends)
+        self._land(*ends)
 
     def _width(self, data_type: pa.DataType) -> int:
         """The column's width as UNSET takes it."""
@@ -108,14 +103,6 @@ class _Compiler:
             if types.is_string(data_type) or types.is_binary(data_type) or types.is_list(data_type)
             else data_type.bit_width // 8
         )
-
-    def _jump(self, *words: int) -> int:
-        """An instruction whose last word is a pc to be filled in: where that is."""
-        return self.program.emit(*words, 0) + len(words)
-
-    def _land(self, words: list[int]) -> None:
-        for word in words:
-            self.program.code[word] = self.program.pc
 
     def _tag(self, field: FieldType, wire: int) -> int:
         tag = field.number << 3 | wire
@@ -168,11 +155,10 @@ class _Compiler:
             raise _misfit(data_type, field, place)
         elif field.kind == GROUP:
             self._fields(data_type, message, column, place)
-            self._bytes(_varint(field.number << 3 | _GROUP_END))
+            self._bytes(varint(field.number << 3 | _GROUP_END))
         else:
-            self._open()
-            self._fields(data_type, message, column, place)
-            self._close()
+            with self._sized():
+                self._fields(data_type, message, column, place)
 
     def _repeated(self, data_type: pa.DataType, field: FieldType, column: int, place: str) -> None:
         entry = self._schema.messages.get(field.type_name) if field.kind == MESSAGE else None
@@ -185,76 +171,48 @@ class _Compiler:
         wire = _WIRES.get(field.kind, _VARINT)
         packed = field.packed and wire in _PACKED_WIRES
         ends = [self._jump(op.UNSET, column, -1)]
+        here = f"{place}[]"
         if packed:
             ends.append(self._jump(op.TAG, column, self._tag(field, _SIZED)))
-            self._open()
-        behind, first = self._parts(column)
-        self._item(item, within, f"{place}[]")
-        if packed:
-            self._bare(item.type, field, within, f"{place}[]")
+            with self._sized(), self._items(column, place):
+                self._item(item, within, here)
+                self._bare(item.type, field, within, here)
         else:
-            self._land(self._value(item.type, field, within, f"{place}[]"))
-        self._next(behind, first)
-        if packed:
-            self._close()
-        self._land(ends)
+            with self._items(column, place):
+                self._item(item, within, here)
+                self._land(*self._value(item.type, field, within, here))
+        self._land(*ends)
 
     def _map(self, data_type: pa.DataType, field: FieldType, entry: MessageType, column: int, place: str) -> None:
         by_number = sorted(entry.fields, key=lambda each: each.number)
         columns, parts = columns_of(data_type, column), children(data_type)
+        here = f"{place}{{}}"
         end = self._jump(op.UNSET, column, -1)
-        behind, first = self._parts(column)
-        self._item(parts[1], columns[1], f"{place}{{}}")
-        entered = self._jump(op.TAG, columns[0], self._tag(field, _SIZED))
-        self._open()
-        for part, each, within in zip(parts, by_number, columns, strict=True):
-            self._land(self._value(part.type, each, within, f"{place}{{}}"))
-        self._close()
-        self._land([entered])
-        self._next(behind, first)
-        self._land([end])
+        with self._items(column, place):
+            self._item(parts[1], columns[1], here)
+            entered = self._jump(op.TAG, columns[0], self._tag(field, _SIZED))
+            with self._sized():
+                for part, part_field, within in zip(parts, by_number, columns, strict=True):
+                    self._land(*self._value(part.type, part_field, within, here))
+            self._land(entered)
+        self._land(end)
 
     def _item(self, item: pa.Field, column: int, place: str) -> None:
         self.program.at(place)
-        self.program.emit(op.REQUIRED, column)
-        if item.nullable:
-            self.may_fail.append(place)
+        self._required(item.nullable, column, place)
 
-    def _parts(self, column: int) -> tuple[int, int]:
-        """(the word that gets the pc behind the list, the pc of an item)."""
-        behind = self._jump(op.PARTS, column)
-        self._deeper()
-        return behind, self.program.pc
-
-    def _next(self, behind: int, first: int) -> None:
-        self.program.emit(op.NEXT_PART, first)
-        self._land([behind])
-        self._depth -= 1
-
-    def _open(self) -> None:
+    @contextmanager
+    def _sized(self) -> Iterator[None]:
+        """Write the size of what this block's instructions write in front of it."""
         self.program.emit(op.OPEN)
-        self._deeper()
-
-    def _close(self) -> None:
+        with self._deeper():
+            yield
         self.program.emit(op.CLOSE)
-        self._depth -= 1
-
-    def _deeper(self) -> None:
-        self._depth += 1
-        self.program.depth = max(self.program.depth, self._depth)
 
 
 def _is_moment(data_type: pa.DataType) -> bool:
     """A timestamp, whatever zone it is shown in."""
     return types.is_timestamp(data_type) and data_type.tz is not None
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number])
 
 
 def _misfit(data_type: pa.DataType, field: FieldType, place: str) -> SchemaError:

@@ -59,10 +59,10 @@ def index_bytes(index: tuple[int, ...]) -> bytes:
     """Return the bytes that Confluent's serializers write."""
     if index == (0,):
         return b"\0"
-    return b"".join(_varint(2 * number) for number in (len(index), *index))
+    return b"".join(varint(2 * number) for number in (len(index), *index))
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
     out = bytearray()
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)

@@ -7,14 +7,11 @@ is skipped by its wire type.
 from __future__ import annotations
 
 import struct
-from array import array
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
 
-from kafkasource.errors import SchemaError
 from kafkasource.formats.decoding import kernel
 from kafkasource.formats.decoding import protobuf_opcodes as op
 from kafkasource.formats.decoding.opcodes import BINARY, ITEM_LIST
@@ -23,8 +20,7 @@ from kafkasource.formats.protobuf.columns import FieldNode, MessageLayout, Node
 from kafkasource.formats.protobuf.descriptors import ENUM, GROUP, MESSAGE, Default
 from kafkasource.formats.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
 from kafkasource.formats.protobuf.schema import EnumType, FieldType, ProtobufSchema
-
-MOST_WORDS = 1_000_000
+from kafkasource.formats.words import Words, int32
 
 # How a kind is read, and its wire type.
 _READS = {
@@ -47,32 +43,24 @@ Ending: TypeAlias = tuple[int, int, int, int, int, int]
 _FORMATS = {"double": "=d", "bool": "=B"}
 
 
-class MessageProgram:
+class MessageProgram(Words):
     """The words for one layout. A `formats.decoding.decode.Programs`."""
 
     def __init__(self, schema: ProtobufSchema, layout: MessageLayout, rendering: Rendering = AS_FROM_PROTOBUF) -> None:
+        super().__init__([0] * op.ENTRY_WORDS)  # the entry of no field
+        self.code[op.FIELD_TAG] = -1
         self._schema = schema
         self._rendering = rendering
         self._columns = layout.columns
-        self._code = array("i", [0] * op.ENTRY_WORDS)  # the entry of no field
-        self._code[op.FIELD_TAG] = -1
-        self._constants = bytearray()
-        self._known: dict[bytes, int] = {}  # constants and where they are
         self._enums: dict[str, int] = {}  # where the names of an enum are
-        self._places: list[tuple[int, str]] = []  # from which word on, the place in the schema
         self._depth = 0
         root = self._owner(layout.root, "$", 1)
         lists = [at for at, each in enumerate(layout.columns) if each.level == 0 and each.kind in (BINARY, ITEM_LIST)]
-        self._code[root + 3] = self._write(len(lists), *lists)
-        self._entries = memoryview(struct.pack("=i", root)).cast("i")
+        self.code[root + 3] = self.emit(len(lists), *lists)
+        self._entries = int32([root])
 
     def decoding(self, columns: Sequence[tuple[int, int, int, int]]) -> kernel.ProtobufDecoding:
-        words, constants = memoryview(bytes(self._code)).cast("i"), memoryview(bytes(self._constants) or b"\0")
-        return kernel.ProtobufDecoding(words, self._entries, constants, self._depth, columns)
-
-    def place_of(self, pc: int) -> str:
-        index = bisect_right(self._places, pc, key=lambda place: place[0]) - 1
-        return self._places[index][1] if index >= 0 else "$"
+        return kernel.ProtobufDecoding(int32(self.code), self._entries, self.constants, self._depth, columns)
 
     def _owner(self, node: Node, place: str, depth: int) -> int:
         """The block of a record's message, or of a list's item: at its end all that must be there is there."""
@@ -81,10 +69,10 @@ class MessageProgram:
         if node.is_time:
             endings.append((op.END_TIME, -1, node.column, 0, 0, block))
         if endings:
-            self._code[block + 2] = len(self._code)
+            self.code[block + 2] = len(self.code)
             for ending in endings:
-                self._write(*ending)
-            self._write(0)
+                self.emit(*ending)
+            self.emit(0)
         return block
 
     def _message(self, node: Node, within: int, place: str, endings: list[Ending], depth: int) -> int:
@@ -96,18 +84,18 @@ class MessageProgram:
             entries[field.field.number] = self._entry(field, node, within, of, endings, depth)
         direct = 1 + max((number for number in entries if number < 4 * len(entries) + 16), default=-1)
         searched = sorted(number for number in entries if number >= direct)
-        self._places.append((len(self._code), place))
+        self.at(place)
         first = self._chain([entries[number] for number in sorted(entries)])
-        block = self._write(direct, len(searched), 0, 0, first, *(entries.get(number, 0) for number in range(direct)))
+        block = self.emit(direct, len(searched), 0, 0, first, *(entries.get(number, 0) for number in range(direct)))
         for number in searched:
-            self._write(number, entries[number])
+            self.emit(number, entries[number])
         return block
 
     def _chain(self, entries: Sequence[int]) -> int:
         """Name the next of each; the first of all, or 0."""
         for entry, following in zip(entries, [*entries[1:], 0], strict=True):
-            is_list = self._code[entry + op.FIELD_LIST] >= 0
-            self._code[entry + op.FIELD_NEXT] = entry if is_list else following
+            is_list = self.code[entry + op.FIELD_LIST] >= 0
+            self.code[entry + op.FIELD_NEXT] = entry if is_list else following
         return entries[0] if entries else 0
 
     def _entry(self, each: FieldNode, parent: Node, within: int, place: str, endings: list[Ending], depth: int) -> int:
@@ -130,8 +118,8 @@ class MessageProgram:
         elif of.kind in (MESSAGE, GROUP):
             what = self._message(value, value.column if column.nullable else within, place, endings, depth + 1)
         nulls, tag = self._others_of_oneof(of, parent), of.number << 3 | wire
-        self._places.append((len(self._code), items_place))
-        entry = self._write(
+        self.at(items_place)
+        entry = self.emit(
             read,
             -1 if is_map else value.column,
             each.node.column if is_list else -1,
@@ -175,7 +163,7 @@ class MessageProgram:
             default = dict(self._schema.enums[of.type_name].values)[str(default)]
         if isinstance(default, (str, bytes)):
             data = default.encode() if isinstance(default, str) else default
-            endings.append((op.END_TEXT, within, column, self._constant(data), len(data), entry))
+            endings.append((op.END_TEXT, within, column, self.constant(data), len(data), entry))
             return
         width = self._columns[column].width
         if of.kind == "float":
@@ -185,14 +173,14 @@ class MessageProgram:
         else:
             assert isinstance(default, int)
             data = struct.pack("=I" if width == 4 else "=Q", default & ((1 << 8 * width) - 1))
-        endings.append((op.END_CONST, within, column, self._constant(data), 0, entry))
+        endings.append((op.END_CONST, within, column, self.constant(data), 0, entry))
 
     def _others_of_oneof(self, of: FieldType, parent: Node) -> int:
         if not of.oneof:
             return 0
         others = [field.node.column for field in parent.fields if field.field.oneof == of.oneof and field.field != of]
         ranges = [(column, self._columns[column].last) for column in others]
-        return self._write(len(ranges), *(word for both in ranges for word in both)) if ranges else 0
+        return self.emit(len(ranges), *(word for both in ranges for word in both)) if ranges else 0
 
     def _names(self, enum: EnumType) -> int:
         if enum.full_name not in self._enums:
@@ -201,23 +189,9 @@ class MessageProgram:
                 first.setdefault(number, name)  # of several names of a number, Java's classes have the first
             unknown = f"UNKNOWN_ENUM_VALUE_{enum.full_name.rpartition('.')[2]}_".encode()
             names = [(number, first[number].encode()) for number in sorted(first)]
-            constants = [(number, self._constant(name), len(name)) for number, name in names]
+            constants = [(number, self.constant(name), len(name)) for number, name in names]
             words = [word for constant in constants for word in constant]
-            self._enums[enum.full_name] = self._write(
-                len(names), self._constant(unknown), len(unknown), int(enum.is_closed), *words
+            self._enums[enum.full_name] = self.emit(
+                len(names), self.constant(unknown), len(unknown), int(enum.is_closed), *words
             )
         return self._enums[enum.full_name]
-
-    def _constant(self, data: bytes) -> int:
-        if data not in self._known:
-            self._known[data] = len(self._constants)
-            self._constants += data
-        return self._known[data]
-
-    def _write(self, *words: int) -> int:
-        """Append words; where they are."""
-        at = len(self._code)
-        if at + len(words) > MOST_WORDS:
-            raise SchemaError(f"{self._places[-1][1] if self._places else '$'}: the schema is too large to compile")
-        self._code.extend(words)
-        return at
