@@ -8,7 +8,7 @@ PYSPARK_4.1 ?= 4.1.4
 PY := .venv/bin/python
 TEST_EXTRAS := spark,cli,dev
 # Read by pip's build of the kernel. Tests want it compiled; a user without a compiler still gets a running demo.
-KERNEL := $(wildcard kafkasource/*/kernel.p* kafkasource/*/*/kernel.p* kafkasource/kafka/records/*.h)
+KERNEL := $(wildcard kafkasource/*/kernel.p* kafkasource/*/*/kernel.p* kafkasource/kafka/records/*.h kafkasource/formats/buffers.pxd kafkasource/formats/*/*opcodes.py)
 SOURCES := pyproject.toml setup.py scripts/prepare.sh $(KERNEL)
 PYTEST := $(PY) -m pytest -q
 # Where it is set, each of the hundreds of Python processes that the tests start compiles all that it imports, and pytest

@@ -288,6 +288,13 @@ def test_of_int_or_a_timestamp_the_column_has_the_number_itself(kind, null):
     assert (str(piece.array.type), values(piece)) == ("int64", [1_700_000_000_123, 5])
 
 
+def test_a_timestamp_of_another_family_is_read_by_its_number():
+    """A moment and a local time are not the same, whatever their units."""
+    reader = {"type": "long", "logicalType": "local-timestamp-micros"}
+    piece = decoded(reader, zigzag(5), writer={"type": "long", "logicalType": "timestamp-millis"})
+    assert piece.array.cast(pa.int64()).to_pylist() == [5]
+
+
 NULLS = {"type": "array", "items": "null"}
 EMPTY = {"type": "array", "items": {"type": "record", "name": "E", "fields": []}}
 WIDE = {"type": "array", "items": {"type": "record", "name": "W", "fields": [

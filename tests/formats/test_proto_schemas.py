@@ -190,6 +190,15 @@ def test_only_what_an_import_imports_publicly_is_seen():
         read_schema(text, {**texts, "near.proto": texts["near.proto"] % ""})
 
 
+def test_the_first_part_of_a_types_name_decides_as_for_protoc():
+    """`b` is found as the package a.b, which has no M. So the imported b.M needs a dot in front."""
+    text = 'syntax = "proto3"; package a.b; import "m.proto"; message R { b.M m = 1; }'
+    references = {"m.proto": 'syntax = "proto3"; package b; message M {}'}
+    with pytest.raises(SchemaError, match=r"^a\.b\.R\.m: no type b\.M is declared"):
+        read_schema(text, references)
+    assert read_schema(text.replace("b.M m", ".b.M m"), references).messages["a.b.R"].fields[0].type_name == "b.M"
+
+
 def test_files_that_import_each_other_end():
     a = 'syntax = "proto3"; import "b.proto"; message A {}'
     assert set(read_schema(a, {"b.proto": 'import "b.proto"; message B {}'}).messages) == {"A", "B"}
