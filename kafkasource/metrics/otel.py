@@ -6,19 +6,19 @@ histogram is three counters, as in Prometheus' text: `_count`, `_sum`, and `_buc
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from itertools import accumulate
+from collections import defaultdict
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from opentelemetry import metrics as otel
 from opentelemetry.metrics import Observation
 
 from kafkasource.metrics.snapshot import Snapshot
-from kafkasource.metrics.table import TABLE, Metric
+from kafkasource.metrics.table import TABLE
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import MeterProvider
@@ -29,32 +29,32 @@ _PUSH_EVERY_MS = 10_000  # Spark ends a worker that idles after a minute
 
 
 def bind(source: Callable[[], Snapshot], meter_provider: otel.MeterProvider | None = None) -> None:
-    """Make the instruments. `source`: of `serve_metrics`'s object `.snapshot`, on the driver.
+    """Make the instruments. They stay until the meter provider is shut down.
 
-    `meter_provider`: the global one, if none is given. There is no unbinding: shut the provider down.
+    `source`: the method `snapshot` of `serve_metrics`'s object, on the driver. `meter_provider`: the global provider,
+    if none is given.
     """
     meter = (meter_provider or otel.get_meter_provider()).get_meter("kafkasource")
     look = _Look(source)
+
+    def callback(name: str) -> Callable[[object], list[Observation]]:
+        return lambda _options: look().get(name, [])
+
     for metric in TABLE:
         if metric.kind == "gauge":
-            meter.create_observable_gauge(
-                metric.name, [_callback(partial(_plain, metric, look))], _unit(metric.name), metric.help
-            )
+            meter.create_observable_gauge(metric.name, [callback(metric.name)], _unit(metric.name), metric.help)
         elif metric.kind == "counter":
-            meter.create_observable_counter(
-                metric.name, [_callback(partial(_plain, metric, look))], _unit(metric.name), metric.help
-            )
+            meter.create_observable_counter(metric.name, [callback(metric.name)], _unit(metric.name), metric.help)
         else:
             for part, unit in (("bucket", "1"), ("count", "1"), ("sum", "s")):
-                meter.create_observable_counter(
-                    f"{metric.name}_{part}", [_callback(partial(_histogram, metric, part, look))], unit, metric.help
-                )
+                name = f"{metric.name}_{part}"
+                meter.create_observable_counter(name, [callback(name)], unit, metric.help)
 
 
 def push(source: Callable[[], Snapshot], process: str, exporter: MetricExporter | None = None) -> MeterProvider:
-    """From now on, send the counts of this process to a collector. Returns the SDK's MeterProvider.
+    """Send the counts of this process to a collector, again and again. Returns the SDK's MeterProvider.
 
-    `source` and `process`: what the process has counted, and its name (`Registry.snapshot`, `Registry.process`).
+    `source` and `process`: `Registry.snapshot` and `Registry.process`.
 
     For executors on whose hosts nobody collects: with `KAFKASOURCE_OTEL=1` in their environment each worker does this
     when it first publishes. It sends OTLP over HTTP to the address in OpenTelemetry's own variable
@@ -78,44 +78,24 @@ def push(source: Callable[[], Snapshot], process: str, exporter: MetricExporter 
 
 
 class _Look:
-    """The source's last snapshot, kept for a moment."""
+    """The observations of the source's last snapshot by name of the instrument, kept for a moment."""
 
     def __init__(self, source: Callable[[], Snapshot]) -> None:
         self._source = source
         self._lock = threading.Lock()
-        self._found: Snapshot | None = None
-        self._until_s = 0.0
+        self._observations: dict[str, list[Observation]] = {}
+        self._until_s = -math.inf
 
-    def __call__(self) -> Snapshot:
+    def __call__(self) -> dict[str, list[Observation]]:
         with self._lock:
-            if self._found is None or time.monotonic() >= self._until_s:
-                self._found = self._source()
+            if time.monotonic() >= self._until_s:
+                observations: defaultdict[str, list[Observation]] = defaultdict(list)
+                for metric, samples in self._source().samples():
+                    for suffix, labels, value in samples:
+                        observations[metric.name + suffix].append(Observation(value, labels))
+                self._observations = observations
                 self._until_s = time.monotonic() + _KEEP_S
-            return self._found
-
-
-def _callback(observe: Callable[[], Iterator[Observation]]) -> Callable[[object], Iterable[Observation]]:
-    return lambda _options: list(observe())
-
-
-def _plain(metric: Metric, look: _Look) -> Iterator[Observation]:
-    found = look().counters if metric.kind == "counter" else look().gauges
-    for (name, labels), value in found.items():
-        if name == metric.name:
-            yield Observation(float(value), dict(zip(metric.labels, labels, strict=True)))
-
-
-def _histogram(metric: Metric, part: str, look: _Look) -> Iterator[Observation]:
-    bounds = [*(repr(bound) for bound in metric.buckets), "+Inf"]
-    for (name, labels), (counts, total) in look().histograms.items():
-        if name != metric.name:
-            continue
-        attributes = dict(zip(metric.labels, labels, strict=True))
-        if part == "bucket":
-            for bound, count in zip(bounds, accumulate(counts), strict=True):
-                yield Observation(count, attributes | {"le": bound})
-        else:
-            yield Observation(sum(counts) if part == "count" else total, attributes)
+            return self._observations
 
 
 def _unit(name: str) -> str:

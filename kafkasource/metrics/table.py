@@ -1,8 +1,8 @@
-"""THE table of metrics: name, kind, labels, help. Binders, the endpoint, docs/metrics.md and the tests read it.
+"""The table of metrics: name, labels, help. Binders, the endpoint, docs/metrics.md and the tests read it.
 
 The first block has the names and labels of kafka-lag-exporter, which lag dashboards know; a streaming query takes the
-place of a consumer group. All other names begin with `kafkasource_`. As Prometheus asks, the unit ends the name:
-seconds, bytes; `_total` is a counter.
+place of a consumer group. All other names begin with `kafkasource_`. As Prometheus asks, the unit ends the name
+(seconds, bytes), or `_total`: that makes it a counter. A row with buckets is a histogram, every other row a gauge.
 """
 
 from __future__ import annotations
@@ -22,12 +22,17 @@ class Metric:
     """One row. `of_all`: how values with the same labels from several processes are combined."""
 
     name: str
-    kind: Kind
     labels: tuple[str, ...]
     help: str
     where: str  # what counts it: source task, sink task, commit (driver), progress (driver)
     buckets: tuple[float, ...] = ()
     of_all: Literal["sum", "max"] = "sum"
+
+    @property
+    def kind(self) -> Kind:
+        if self.buckets:
+            return "histogram"
+        return "counter" if self.name.endswith("_total") else "gauge"
 
 
 _PARTITION_OF_GROUP = ("cluster_name", "group", "topic", "partition", "member_host", "consumer_id", "client_id")
@@ -39,71 +44,60 @@ TABLE = (
     # Lag, by kafka-lag-exporter's names.
     Metric(
         "kafka_consumergroup_group_offset",
-        "gauge",
         _PARTITION_OF_GROUP,
         "The next offset of a partition that the query will read.",
         "progress",
     ),
     Metric(
         "kafka_consumergroup_group_lag",
-        "gauge",
         _PARTITION_OF_GROUP,
         "Offsets of a partition that the query has not read yet.",
         "progress",
     ),
     Metric(
         "kafka_consumergroup_group_lag_seconds",
-        "gauge",
         _PARTITION_OF_GROUP,
         "Age of the oldest record that the query has not read yet; absent while that is unknown.",
         "progress",
     ),
-    Metric("kafka_consumergroup_group_max_lag", "gauge", _GROUP, "The largest lag of a partition.", "progress"),
+    Metric("kafka_consumergroup_group_max_lag", _GROUP, "The largest lag of a partition.", "progress"),
     Metric(
         "kafka_consumergroup_group_max_lag_seconds",
-        "gauge",
         _GROUP,
         "The largest lag of a partition in seconds; absent while the lag of any partition is unknown.",
         "progress",
     ),
-    Metric(
-        "kafka_consumergroup_group_sum_lag", "gauge", ("cluster_name", "group"), "Lag of all partitions.", "progress"
-    ),
+    Metric("kafka_consumergroup_group_sum_lag", ("cluster_name", "group"), "Lag of all partitions.", "progress"),
     Metric(
         "kafka_consumergroup_group_topic_sum_lag",
-        "gauge",
         ("cluster_name", "group", "topic"),
         "Lag of a topic's partitions.",
         "progress",
     ),
     Metric(
         "kafka_partition_latest_offset",
-        "gauge",
         _PARTITION,
         "End of a partition's log when the last micro-batch was planned.",
         "progress",
     ),
     # Streaming queries.
-    Metric("kafkasource_query_active", "gauge", _QUERY, "1 while the query runs, 0 after it has ended.", "progress"),
-    Metric("kafkasource_query_batches_total", "counter", _QUERY, "Micro-batches that had data.", "progress"),
-    Metric("kafkasource_query_input_rows_total", "counter", _QUERY, "Rows from the query's sources.", "progress"),
+    Metric("kafkasource_query_active", _QUERY, "1 while the query runs, 0 after it has ended.", "progress"),
+    Metric("kafkasource_query_batches_total", _QUERY, "Micro-batches that had data.", "progress"),
+    Metric("kafkasource_query_input_rows_total", _QUERY, "Rows from the query's sources.", "progress"),
     Metric(
         "kafkasource_query_input_rows_per_second",
-        "gauge",
         _QUERY,
         "Rows that arrived per second, as Spark reports for the last micro-batch.",
         "progress",
     ),
     Metric(
         "kafkasource_query_processed_rows_per_second",
-        "gauge",
         _QUERY,
         "Rows processed per second in the last micro-batch.",
         "progress",
     ),
     Metric(
         "kafkasource_query_batch_duration_seconds",
-        "histogram",
         _QUERY,
         "Duration of micro-batches.",
         "progress",
@@ -111,60 +105,42 @@ TABLE = (
     ),
     Metric(
         "kafkasource_query_lag_at_least_seconds",
-        "gauge",
         _QUERY,
         "The largest lag of a partition in seconds, or a lower bound while that is unknown. Alert on this metric.",
         "progress",
     ),
     Metric(
         "kafkasource_query_last_progress_timestamp_seconds",
-        "gauge",
         _QUERY,
         "When Spark last reported progress; lag is as old as this. An old value means that the query hangs.",
         "progress",
     ),
     # Reading.
-    Metric("kafkasource_records_read_total", "counter", ("topic",), "Records given to Spark.", "source task"),
+    Metric("kafkasource_records_read_total", ("topic",), "Records given to Spark.", "source task"),
     Metric(
         "kafkasource_bad_records_total",
-        "counter",
         ("topic", "reason"),
         "Records that `valueFormat` or `keyFormat` could not decode.",
         "source task",
     ),
     Metric(
         "kafkasource_registry_requests_total",
-        "counter",
         ("outcome",),
         "Requests to a schema registry: `answered`, `refused` (a status of 4xx), `failed` (no answer, or one that may "
         "become better: the request is repeated).",
         "source task",
     ),
-    Metric(
-        "kafkasource_bytes_read_total",
-        "counter",
-        ("topic",),
-        "Bytes of record batches fetched, as sent.",
-        "source task",
-    ),
+    Metric("kafkasource_bytes_read_total", ("topic",), "Bytes of record batches fetched, as sent.", "source task"),
     Metric(
         "kafkasource_fetch_latency_seconds",
-        "histogram",
         (),
         "Time from a Fetch request to its response, including the broker's wait for records.",
         "source task",
         buckets=LATENCY_BUCKETS,
     ),
-    Metric(
-        "kafkasource_fetch_retries_total",
-        "counter",
-        ("topic",),
-        "Fetches that failed and were sent again.",
-        "source task",
-    ),
+    Metric("kafkasource_fetch_retries_total", ("topic",), "Fetches that failed and were sent again.", "source task"),
     Metric(
         "kafkasource_offsets_skipped_total",
-        "counter",
         ("topic",),
         "Offsets that were lost before the query read them (failOnDataLoss=false).",
         "source task",
@@ -172,21 +148,18 @@ TABLE = (
     # Writing. cluster_name: the name in the option `clusters`, else the first bootstrap server.
     Metric(
         "kafkasource_records_written_total",
-        "counter",
         ("cluster_name", "topic"),
         "Acknowledged records. A task that Spark runs again counts again.",
         "sink task",
     ),
     Metric(
         "kafkasource_bytes_written_total",
-        "counter",
         ("cluster_name", "topic"),
         "Bytes of acknowledged record batches, as sent.",
         "sink task",
     ),
     Metric(
         "kafkasource_dead_letters_total",
-        "counter",
         ("cluster_name", "topic", "reason"),
         "Records that the sink could not write to the topic and sent to the topic of `badRecords`, by Kafka's name of "
         "the error, `max.request.size` or `buffer.memory`; for rows that a writer's schema does not take, the kind of "
@@ -195,32 +168,26 @@ TABLE = (
     ),
     Metric(
         "kafkasource_produce_latency_seconds",
-        "histogram",
         ("cluster_name",),
         "Time from a Produce request to its response, or to the loss of its connection.",
         "sink task",
         buckets=LATENCY_BUCKETS,
     ),
-    Metric(
-        "kafkasource_produce_retries_total", "counter", ("cluster_name", "topic"), "Batches sent again.", "sink task"
-    ),
+    Metric("kafkasource_produce_retries_total", ("cluster_name", "topic"), "Batches sent again.", "sink task"),
     Metric(
         "kafkasource_batches_split_total",
-        "counter",
         ("cluster_name", "topic"),
         "Batches that were too large and were sent in pieces.",
         "sink task",
     ),
     Metric(
         "kafkasource_batches_expired_total",
-        "counter",
         ("cluster_name", "topic"),
         "Batches that failed because delivery.timeout.ms (or maxRecordAge) was over.",
         "sink task",
     ),
     Metric(
         "kafkasource_records_discarded_total",
-        "counter",
         ("cluster_name", "topic", "partition"),
         "Records that the sink discarded: the cluster was too slow, or refused their "
         "topic, or they were too old. Partition -1: unknown.",
@@ -228,29 +195,22 @@ TABLE = (
     ),
     Metric(
         "kafkasource_bytes_discarded_total",
-        "counter",
         ("cluster_name", "topic", "partition"),
         "Size of the keys and values of discarded records.",
         "sink task",
     ),
     Metric(
         "kafkasource_queue_bytes",
-        "gauge",
         ("cluster_name",),
         "Size of the cluster's queue: buffers that are not acknowledged yet.",
         "sink task",
     ),
     Metric(
-        "kafkasource_queue_limit_bytes",
-        "gauge",
-        ("cluster_name",),
-        "Limit of the queue (kafka.buffer.memory).",
-        "sink task",
+        "kafkasource_queue_limit_bytes", ("cluster_name",), "Limit of the queue (kafka.buffer.memory).", "sink task"
     ),
-    Metric("kafkasource_pool_waiters", "gauge", ("cluster_name",), "Tasks that wait for buffer memory.", "sink task"),
+    Metric("kafkasource_pool_waiters", ("cluster_name",), "Tasks that wait for buffer memory.", "sink task"),
     Metric(
         "kafkasource_pool_wait_seconds_total",
-        "counter",
         ("cluster_name",),
         "Time that tasks waited for buffer memory: writing is the bottleneck.",
         "sink task",
@@ -258,21 +218,15 @@ TABLE = (
     # Memory, by part of the budget.
     Metric(
         "kafkasource_memory_bytes",
-        "gauge",
         ("part",),
         "Memory in use, by part of the budget; native: Arrow's pool, heap: Python and the rest, resident: everything.",
         "any task",
     ),
     Metric(
-        "kafkasource_memory_limit_bytes",
-        "gauge",
-        ("part",),
-        "Limit of each part now; budget: all parts together.",
-        "any task",
+        "kafkasource_memory_limit_bytes", ("part",), "Limit of each part now; budget: all parts together.", "any task"
     ),
     Metric(
         "kafkasource_memory_peak_bytes",
-        "gauge",
         ("part",),
         "The most memory that a part of one process has used.",
         "any task",
@@ -280,37 +234,32 @@ TABLE = (
     ),
     Metric(
         "kafkasource_kept",
-        "gauge",
         ("what",),
-        "What a process keeps for its next tasks: `clusters`, their `connections` and `topics`, `producers`; "
+        "Things that a process keeps for its next tasks: `clusters`, their `connections` and `topics`, `producers`; "
         "`python_blocks`: blocks of memory that Python's objects take. A number that grows for hours is a leak.",
         "any task",
     ),
     # Exactly once.
     Metric(
         "kafkasource_transactions_total",
-        "counter",
         ("outcome",),
         "Task transactions: committed, recovered (from an earlier run), aborted (left open by an earlier run), lost.",
         "commit",
     ),
     Metric(
         "kafkasource_open_transactions",
-        "gauge",
         ("sink", "cluster_name"),
         "Open transactions of the sink (serve_metrics(sinks=...)). Cluster: the name in the option `clusters`.",
         "brokers",
     ),
     Metric(
         "kafkasource_oldest_transaction_seconds",
-        "gauge",
         ("sink", "cluster_name"),
         "Age of the sink's oldest open transaction: readers with read_committed wait that long.",
         "brokers",
     ),
     Metric(
         "kafkasource_commits_total",
-        "counter",
         ("query", "cluster_name"),
         "Micro-batches and batch writes that the sink committed. Cluster: the name in the option `clusters`.",
         "commit",

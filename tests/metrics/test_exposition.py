@@ -2,7 +2,9 @@
 
 import math
 
+import pytest
 from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -30,23 +32,52 @@ def everything():
     return Snapshot("", 0, counters, histograms, gauges)
 
 
-def page_of_prometheus_client(snapshot):
+class Families:
+    """The same counts in prometheus-client's own classes, which write a histogram's samples."""
+
+    def __init__(self, snapshot):
+        self.snapshot = snapshot
+
+    def describe(self):
+        return []
+
+    def collect(self):
+        for metric in TABLE:
+            family_of = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily, "histogram": HistogramMetricFamily}
+            family = family_of[metric.kind](metric.name, metric.help, labels=metric.labels)
+            for (name, labels), (counts, total) in self.snapshot.histograms.items():
+                if name == metric.name:
+                    bounds = [*map(str, metric.buckets), "+Inf"]
+                    up_to = [sum(counts[: at + 1]) for at in range(len(counts))]
+                    family.add_metric(labels, list(zip(bounds, up_to, strict=True)), total)
+            for (name, labels), value in [*self.snapshot.counters.items(), *self.snapshot.gauges.items()]:
+                if name == metric.name:
+                    family.add_metric(labels, value)
+            yield family
+
+
+def page_of(collector):
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Collector(lambda: snapshot))
+    registry.register(collector)
     return generate_latest(registry)
 
 
 def read(page):
-    """What prometheus-client's parser makes of it. Labels have no order."""
+    """Parse a page with prometheus-client's parser. Neither labels nor samples of a family have an order."""
     return [
-        (family.name, family.documentation, family.type, [(one.name, one.labels, repr(one.value)) for one in samples])
+        (
+            family.name,
+            family.documentation,
+            family.type,
+            sorted((sample.name, sorted(sample.labels.items()), repr(sample.value)) for sample in family.samples),
+        )
         for family in text_string_to_metric_families(page.decode())
-        for samples in [family.samples]
     ]
 
 
-def test_the_page_says_what_prometheus_clients_says():
-    ours, theirs = exposition.text(everything()), page_of_prometheus_client(everything())
+@pytest.mark.parametrize("page", [exposition.text, lambda snapshot: page_of(Collector(lambda: snapshot))])
+def test_the_page_and_the_collector_show_what_prometheus_client_shows(page):
+    ours, theirs = page(everything()), page_of(Families(everything()))
     assert read(ours) == read(theirs)
     assert [family[0] for family in read(ours)] == [metric.name.removesuffix("_total") for metric in TABLE]
     comments = [[line for line in page.splitlines() if line.startswith(b"#")] for page in (ours, theirs)]

@@ -40,7 +40,8 @@ def test_counters_gauges_and_histograms_arrive():
     assert (written.unit, values) == ("By", [({"cluster_name": "east", "topic": "t"}, 99)])
     assert found["kafkasource_query_active"][1] == [({"query": "q"}, 1)]
     assert found["kafkasource_fetch_latency_seconds_count"][1] == [({}, 3)]
-    assert {a["le"]: v for a, v in found["kafkasource_fetch_latency_seconds_bucket"][1]}["0.25"] == 1
+    buckets = {attributes["le"]: value for attributes, value in found["kafkasource_fetch_latency_seconds_bucket"][1]}
+    assert (buckets["0.1"], buckets["0.25"], buckets["0.5"], buckets["+Inf"]) == (0, 1, 2, 3)
     assert found["kafkasource_fetch_latency_seconds_sum"][0].unit == "s"
 
 
