@@ -37,8 +37,8 @@ def hides_secrets(expression: str | None) -> bool:
 
 def is_over_connect(environment: Mapping[str, str] | None = None) -> bool:
     """Whether this Python process of Spark's works for a session of Spark Connect. `environment`: the process's."""
-    found = (os.environ if environment is None else environment).get(_ARTIFACTS, "")
-    return found not in ("", "default")
+    session = (os.environ if environment is None else environment).get(_ARTIFACTS, "")
+    return session not in ("", "default")
 
 
 def secrets_as_text(written: Mapping[str, str]) -> list[str]:

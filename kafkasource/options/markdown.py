@@ -21,6 +21,8 @@ def _line(option: Option) -> str:
     names = f"`{option.name}`" + "".join(f" (alias `{alias}`)" for alias in option.aliases)
     needs = [_wanted(rule) for rule in option.only if not rule.mine and rule.at_most is None]
     only = f"Only with {' and '.join(needs)}. " if needs else ""
+    if "batch" in option.no_effect_in:
+        only = f"For streams. {only}"
     differs = f" Java's default is {option.differs}." if option.differs else ""
     return f"| {names} | {option.type.name} | {default and f'`{default}`'} | {only}{option.doc}{differs} |"
 
@@ -29,4 +31,4 @@ def _wanted(rule: Other) -> str:
     if not rule.values:
         return f"`{rule.name}`"
     first, *others = map(as_text, rule.values)
-    return any_of([f"`{rule.name}={first}`", *(f"`{each}`" for each in others)])
+    return any_of([f"`{rule.name}={first}`", *(f"`{value}`" for value in others)])

@@ -255,15 +255,15 @@ def without_effect(options: Options, role: Role) -> dict[str, str]:
 
 def _of_other_mechanisms(options: Options, mechanism: str) -> dict[str, str]:
     """Return a warning for each option of another SASL mechanism than `mechanism`, by the option's name."""
-    found = {}
+    warnings = {}
     for name in sorted(options.given):
         others = mechanisms.of_option(name.removeprefix("kafka."))
         if others and mechanism not in others:
-            found[name] = (
+            warnings[name] = (
                 f"option {name!r} has no effect: it is for {' and '.join(others)}, and 'kafka.sasl.mechanism' is "
                 f"{mechanism}"
             )
-    return found
+    return warnings
 
 
 def _check_source(options: Options) -> None:

@@ -77,7 +77,7 @@ REFUSED = {
     "bearer.auth.credentials.source": "`bearer.auth.token`, or the options of OAuth, are all that is needed",
 }
 
-# As rows of the table of options. Their values stay texts, which `formats.registry.settings` reads.
+# Rows of the table of options. `formats.registry.settings` reads their values, which stay texts.
 REGISTRY_OPTIONS = tuple(with_prefix(row, PREFIX, per_cluster=False) for row in ROWS)
 REGISTRY_REFUSED = tuple(Refused(f"{PREFIX}{name}", why) for name, why in {**REFUSED, **tls_options.REFUSED}.items())
 

@@ -10,8 +10,8 @@ def nearest(written: str, known: Iterable[str]) -> str | None:
     import difflib  # takes time, and most processes name no nearest one
 
     by_lower = {name.lower(): name for name in known}
-    found = difflib.get_close_matches(written.lower(), by_lower, n=1)
-    return by_lower[found[0]] if found else None
+    matches = difflib.get_close_matches(written.lower(), by_lower, n=1)
+    return by_lower[matches[0]] if matches else None
 
 
 def did_you_mean(written: str, known: Iterable[str]) -> str:

@@ -131,7 +131,7 @@ _READS: tuple[Option, ...] = (
         "that the job uses: the source makes no others, which saves CPU in Python and in Spark. It cannot see them by "
         "itself, as Spark does not tell a Python source which columns a query uses. `.schema(...)` can name them in "
         "place of this option.",
-        not_with=(Other("packRecords", (True,), why="packed records are the one column `records`"),),
+        not_with=(Other("packRecords", (True,), why="packed records have only the column `records`"),),
     ),
     Option(
         "readerSchema",
@@ -168,7 +168,7 @@ _READS: tuple[Option, ...] = (
     Option(
         "recordTypes",
         NAMES,
-        "For a topic with several types of records: their names, separated by commas. The column `value` is a struct "
+        "Names of a topic's types of records, if it has several, separated by commas. The column `value` is a struct "
         "with a nullable column for each of them, and a record fills the one that is its type. A name is the full name "
         "of an Avro record or a Protobuf message (`shop.Order`), or a subject of the registry; `orders-shop.Order` is "
         "found as `shop.Order`, too. With `readerSchema`, that schema has the types. A record of another type is bad.",
@@ -178,9 +178,9 @@ _READS: tuple[Option, ...] = (
     Option(
         "packRecords",
         BOOLEAN,
-        "For jobs that only copy records, such as `pykafka mirror`. The DataFrame has one column, `records`. Each "
-        "of its values holds about 1 MiB of one partition's records, and the sink takes that column in place of "
-        "all others. Spark does not see single records, so its progress counts these values.",
+        "Packs records, for jobs that only copy them, such as `pykafka mirror`. The DataFrame has one column, "
+        "`records`. Each of its values holds about 1 MiB of one partition's records, and the sink takes that column in "
+        "place of all others. Spark does not see single records, so its progress counts these values.",
         default=False,
         not_with=tuple(Other(name, FORMATS[1:], why=_COPIED) for name in ("valueFormat", "keyFormat")),
         no_effect_in=_READER,
@@ -206,7 +206,7 @@ _READS: tuple[Option, ...] = (
     Option(
         "stopFile",
         TEXT,
-        "For streams: path of a file on the driver's machine. When somebody creates that file, the query plans no "
+        "Path of a file on the driver's machine. When somebody creates that file, the query plans no "
         "further micro-batch. After the last micro-batch is committed, the source deletes the file; `query.stop()` "
         "then cancels nothing.",
         no_effect_in=_BATCH_AND_READER,
@@ -214,7 +214,7 @@ _READS: tuple[Option, ...] = (
     Option(
         "trigger",
         choice("processingTime", "availableNow", "once"),
-        "For streams on Spark 4.0 and 4.1: the trigger that the query has. These releases do not pass it to a source. "
+        "The query's trigger, on Spark 4.0 and 4.1. These releases do not pass it to a source. "
         "There, `maxOffsetsPerTrigger`, `maxBytesPerTrigger` and `minOffsetsPerTrigger` need this option, and a "
         "stream's `endingOffsets`, `endingTimestamp` and `endingOffsetsByTimestamp` need `availableNow`. With "
         "`availableNow` and `once` the run takes all records in one micro-batch there, whatever the limits say. From "
@@ -231,7 +231,7 @@ _READS: tuple[Option, ...] = (
     Option(
         "failOnDeletedTopic",
         BOOLEAN,
-        "For streams with `subscribePattern`: whether a topic that was deleted counts among these losses. `false`: the "
+        "Whether, with `subscribePattern`, a topic that was deleted counts among these losses. `false`: the "
         "query warns and reads the other topics, whatever `failOnDataLoss` is. A topic that was created again before "
         "the query missed it still counts, and so do records that expired.",
         default=True,
@@ -241,16 +241,16 @@ _READS: tuple[Option, ...] = (
     Option(
         "failedOverTo",
         STRING,
-        "For streams, after a fail-over to a cluster that keeps offsets (Cluster Linking and the like): the id of that "
-        "cluster. A checkpoint of another cluster then goes on at the same offsets of the topics of the same names, "
-        "with a warning, although their ids are others. Only that there are as many records is checked. Once the query "
-        "has finished a micro-batch there, the option has no effect and can go.",
+        "The id of the cluster to which the query has failed over, if it keeps offsets (Cluster Linking and the "
+        "like). A checkpoint of another cluster then continues at the same offsets of topics with the same names, with "
+        "a warning, although their ids differ. The source checks only that there are as many records. After the query "
+        "has finished a micro-batch there, you can remove the option.",
         no_effect_in=_BATCH_AND_READER,
     ),
     Option(
         "maxOffsetsPerTrigger",
         INTEGER,
-        "For streams: the most offsets that a micro-batch reads, approximately. Each partition gets a share in "
+        "The most offsets that a micro-batch reads, approximately. Each partition gets a share in "
         "proportion to the records that wait in it.",
         at_least=1,
         at_most=MAX_INT64,
@@ -259,7 +259,7 @@ _READS: tuple[Option, ...] = (
     Option(
         "maxBytesPerTrigger",
         SIZE,
-        "For streams: the most bytes that a micro-batch reads, approximately, as the brokers store them "
+        "The most bytes that a micro-batch reads, approximately, as the brokers store them "
         "(compressed): `64m`. The source fetches small samples at the start of a micro-batch to estimate the size "
         "of a record; a topic without a sample counts as 1 MiB a record. A micro-batch reads at least one record. "
         "Partitions whose share is smaller than one record take turns.",
@@ -270,8 +270,7 @@ _READS: tuple[Option, ...] = (
     Option(
         "minOffsetsPerTrigger",
         INTEGER,
-        "For streams: a micro-batch waits until this many offsets are available, or until `maxTriggerDelay` has "
-        "passed.",
+        "A micro-batch waits until this many offsets are available, or until `maxTriggerDelay` has passed.",
         at_least=1,
         at_most=MAX_INT64,
         no_effect_in=_BATCH_AND_READER,

@@ -128,20 +128,20 @@ COLUMNS = Type("columns", "names of columns, each once, separated by commas", _c
 
 
 def _names(text: str) -> tuple[str, ...]:
-    found = tuple(name.strip() for name in text.split(","))
-    if not all(found) or len(set(found)) < len(found):
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names) or len(set(names)) < len(names):
         raise ValueError(text)
-    return found
+    return names
 
 
 NAMES = Type("names", "names, each once, separated by commas", _names)
 
 
 def _headers(text: str) -> tuple[tuple[str, str], ...]:
-    found = json.loads(text)
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+    headers = json.loads(text)
+    if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
         raise ValueError(text)
-    return tuple(found.items())
+    return tuple(headers.items())
 
 
 HEADERS = Type("json", 'JSON such as {"from":"east"}', _headers)
@@ -171,9 +171,9 @@ _BEFORE_JSON = re.compile(r"\ufeff?(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)  # c
 
 def is_json(schema: str) -> bool:
     """Whether a schema's text is JSON, as Avro's and JSON Schemas are. No .proto text, base64 or `latest` is."""
-    found = _BEFORE_JSON.match(schema)
-    assert found is not None  # it may be empty
-    return schema.startswith(("{", "[", '"'), found.end())
+    start = _BEFORE_JSON.match(schema)
+    assert start is not None  # it may be empty
+    return schema.startswith(("{", "[", '"'), start.end())
 
 
 def is_schema(text: str, format_name: str) -> bool:

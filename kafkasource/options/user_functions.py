@@ -21,5 +21,5 @@ def load(named: str, option: str) -> Callable[..., object]:
     function = getattr(module, name, None)
     if not callable(function):
         raise OptionError(f"option {option!r}: module {module_name!r} has no function {name!r}")
-    found: Callable[..., object] = function
-    return found
+    loaded: Callable[..., object] = function
+    return loaded

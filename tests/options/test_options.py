@@ -255,11 +255,11 @@ def test_what_needs_exactly_once_is_not_ignored_without_it(name, text):
 
 
 def test_an_options_type_is_that_of_its_name_and_its_default():
-    """Of the options that end in ms the type is ms, and of those that are true or false boolean: the table shows it."""
+    """Options whose names end in ms have the type ms, and switches the type boolean."""
     for row in options.OPTIONS:
         if row.name.endswith(".ms"):
             assert row.type.name == "ms", row.name
-        if isinstance(row.default, bool) or re.search("Default: `(true|false)`", row.doc):
+        if isinstance(row.default, bool) or row.implied in ("true", "false"):
             assert row.type.name == "boolean", row.name
 
 
@@ -274,6 +274,15 @@ def test_a_topic_to_create_keeps_commas_within_a_setting():
 def test_every_setting_of_kafkas_topics_may_be_given(name):
     parsed = options.parse(SERVERS | {"topic": "t", "createTopic": f"{name}=1"}, "sink")["createTopic"]
     assert parsed == NewTopic(-1, -1, ((name, "1"),))
+
+
+def test_options_of_streams_and_queries_have_no_effect_elsewhere_unless_they_are_off():
+    written = {"subscribePattern": "t", "trigger": "once", "failOnDeletedTopic": "false", "packRecords": "true"}
+    parsed = options.parse(SERVERS | written, "source")
+    assert parsed.no_effect_in("batch") == ["failOnDeletedTopic", "trigger"]
+    assert parsed.no_effect_in("reader") == ["failOnDeletedTopic", "packRecords", "trigger"]
+    off = options.parse(SERVERS | {"commitOffsets": "false", "packRecords": "false"}, "source")
+    assert off.no_effect_in("batch") == off.no_effect_in("reader") == []
 
 
 def test_what_spark_adds_is_kept_apart():
@@ -393,7 +402,7 @@ def test_a_password_or_a_token_that_goes_unencrypted_to_another_machine_is_warne
     assert "geheim" not in caplog.text
 
 
-# What the validators of kafka-clients 3.9.2 and 4.3.1 said to each of these levels.
+# Answers of the validators of kafka-clients 3.9.2 and 4.3.1 to each of these levels.
 LEVELS = (-131073, -131072, -2, -1, 0, 1, 9, 10, 17, 18, 22, 23)
 JAVA_TAKES = {"gzip": (-1, 1, 9), "lz4": (1, 9, 10, 17), "zstd": (-131072, -2, -1, 0, 1, 9, 10, 17, 18, 22)}
 

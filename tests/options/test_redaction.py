@@ -1,4 +1,4 @@
-"""What spark-conf/ tells Spark to hide covers each option that the table marks secret, under each of its names.
+"""The expressions of spark-conf/ hide each option that the table marks as secret, under each of its names.
 
 `tests/spark/test_secrets_left_behind.py` lets Spark itself apply the expressions.
 """
@@ -24,7 +24,7 @@ VALUE = 'ge"h\\eim'
 
 def setting(name):
     expression = properties.parse(CONF.read_text())[name]
-    if sys.version_info < (3, 11):  # which knows no possessive quantifiers; Java needs them, lest it recurses
+    if sys.version_info < (3, 11):  # without possessive quantifiers, which keep Java from deep recursion
         expression = expression.replace("*+", "*")
     return re.compile(expression)
 
@@ -34,7 +34,7 @@ def hidden(text):
 
 
 def escaped(text):
-    """As protobuf's text format writes a string."""
+    """Escape a string as protobuf's text format does."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("'", "\\'")
 
 

@@ -1,4 +1,4 @@
-"""A query on a secured cluster, with the options that it would have for the JVM connector."""
+"""A query on a secured cluster by the JVM connector's options. test_security_matrix.py has the other ways in."""
 
 import uuid
 from contextlib import closing
@@ -7,14 +7,6 @@ import confluent_kafka
 import pytest
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
-
-WAYS = [
-    ("SASL_SSL", "SCRAM-SHA-512"),
-    *(
-        pytest.param(*way, marks=pytest.mark.extended)
-        for way in (("SASL_SSL", "PLAIN"), ("SASL_SSL", "OAUTHBEARER"), ("MTLS", None))
-    ),
-]
 
 
 def committed(secured, way, group, topic, partitions):
@@ -30,14 +22,13 @@ def committed(secured, way, group, topic, partitions):
 @pytest.mark.needs_spark("limited_available_now")
 @pytest.mark.needs_spark("last_group_commit")
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
-@pytest.mark.parametrize(("listener", "mechanism"), WAYS)
 def test_a_stream_is_copied_by_java_options_and_its_group_sees_how_far_it_has_come(
-    spark, secured_broker, tmp_path, listener, mechanism, guarantee
+    spark, secured_broker, tmp_path, guarantee
 ):
     import kafkasource
 
     kafkasource.register(spark)
-    secured, way = secured_broker.secured, (listener, mechanism, "alice")
+    secured, way = secured_broker.secured, ("SASL_SSL", "SCRAM-SHA-512", "alice")
     options = {f"kafka.{name}": text for name, text in secured.client_properties(*way).items()}
     source, copy, group = (f"{word}-{uuid.uuid4().hex[:10]}" for word in ("source", "copy", "group"))
     values = [f"v{number}" for number in range(500)]

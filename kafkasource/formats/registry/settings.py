@@ -15,7 +15,7 @@ from kafkasource.kafka.security.option import SECRET, checked_path
 from kafkasource.kafka.security.secrets import References, Secret, has_reference
 from kafkasource.kafka.security.tls.config import TlsConfig
 from kafkasource.kafka.security.tls.options import BY_NAME as TLS_BY_NAME
-from kafkasource.kafka.security.tokens.client_credentials import ClientCredentials
+from kafkasource.kafka.security.tokens.grants import ClientCredentials
 from kafkasource.options.registry import ALIASES, BY_NAME, PREFIX, REFUSED, registry_options
 from kafkasource.options.spelling import nearest
 

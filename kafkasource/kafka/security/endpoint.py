@@ -188,9 +188,9 @@ def _error_code(answer: bytes) -> str | None:
 
 def _object_of(url: str, answer: bytes) -> Mapping[str, object]:
     try:
-        found = json.loads(answer)
+        value = json.loads(answer)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         raise TokenRefused(f"{urllib.parse.urlsplit(url).hostname}: the answer is not a JSON object. {_CHECK_URL}")
-    return found
+    return value

@@ -108,14 +108,14 @@ def exchange(
         connection.request(method, address.target, body, dict(headers))
         response = connection.getresponse()
         try:
-            found = response.read(most_bytes + 1)
+            data = response.read(most_bytes + 1)
         except ValueError as error:  # http.client takes a chunk size of "-ff" to read(-255)
             raise http.client.HTTPException(str(error)) from None
-        if len(found) > most_bytes:
+        if len(data) > most_bytes:
             raise AnswerTooLarge
         if response.length:  # http.client tells of a body that is cut only where it reads without a limit
-            raise http.client.IncompleteRead(found, response.length)
-        return Answer(response.status, {name.lower(): text for name, text in response.getheaders()}, found)
+            raise http.client.IncompleteRead(data, response.length)
+        return Answer(response.status, {name.lower(): text for name, text in response.getheaders()}, data)
     finally:
         connection.shut()
 

@@ -17,5 +17,5 @@ def identity_of(user: str | None) -> str:
 
 def identity_by(certificate: bytes | None) -> str:
     """Name the owner of a certificate (DER), for TLS alone. The client cannot know whether the broker asked for it."""
-    (found,) = readable([certificate] if certificate is not None else []) or (None,)
-    return "" if found is None else f"has the certificate of {found.subject[:_MOST]!r}"
+    (owned,) = readable([certificate] if certificate is not None else []) or (None,)
+    return "" if owned is None else f"has the certificate of {owned.subject[:_MOST]!r}"

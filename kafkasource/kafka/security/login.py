@@ -76,21 +76,9 @@ class Login:
             return config, self._shared
 
 
-class _Logins:
-    """The logins of this process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._by_options: Recent[tuple[SaslOptions, str], Login] = Recent(_MOST_LOGINS)
-
-    def of(self, options: SaslOptions, bootstrap_host: str, tls: Callable[[], ssl.SSLContext] | None) -> Login:
-        with self._lock:
-            return self._by_options.of((options, bootstrap_host), lambda: Login(options, bootstrap_host, tls))
-
-
-_logins: PerProcess[_Logins] = PerProcess(_Logins)
+_logins: PerProcess[Recent[tuple[SaslOptions, str], Login]] = PerProcess(lambda: Recent(_MOST_LOGINS))
 
 
 def login_of(options: SaslOptions, bootstrap_host: str, tls: Callable[[], ssl.SSLContext] | None = None) -> Login:
     """The process's login of these options: clusters with the same options share tokens. A forked child has its own."""
-    return _logins.get().of(options, bootstrap_host, tls)
+    return _logins.get().of((options, bootstrap_host), lambda: Login(options, bootstrap_host, tls))

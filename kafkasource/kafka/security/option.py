@@ -137,9 +137,9 @@ class Option:
         `other` gives the typed value of another option by its name, or None if it is not set.
         """
         for rule in self.only:
-            found = other(rule.name)
-            if rule.counts(value) and not rule.holds(found):
-                got = "" if found is None else f", got {as_text(found)!r}"
+            other_value = other(rule.name)
+            if rule.counts(value) and not rule.holds(other_value):
+                got = "" if other_value is None else f", got {as_text(other_value)!r}"
                 why = f": {rule.why}" if rule.why else ""
                 raise OptionError(
                     f"option {self._given(value, rule)} needs {rule.wanted}{got}{why}. "

@@ -23,7 +23,7 @@ _CHARACTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 def parse(text: str) -> dict[str, str]:
     """The values by key; of a key that occurs twice the last. Raises OptionError, which names the line, for a `\\u`
     without four hexadecimal digits: nothing else can be wrong with such a file."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for number, line in _logical_lines(text):
         match = _KEY.fullmatch(line)
         assert match is not None  # a logical line does not end in a single backslash
@@ -31,8 +31,8 @@ def parse(text: str) -> dict[str, str]:
             key, value = map(_unescaped, match.groups())
         except ValueError:
             raise OptionError(f"line {number}: \\u needs four hexadecimal digits after it") from None
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

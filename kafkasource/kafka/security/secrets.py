@@ -104,26 +104,26 @@ class References:
         A file is read once for all of them: a user and a password from one file belong together, also while somebody
         puts another file in its place.
         """
-        found, files = {}, _Files()
+        resolved, files = {}, _Files()
         for name, text in options.items():
             try:
-                found[name] = trimmed(self._resolve(text, os.environ if environment is None else environment, files))
+                resolved[name] = trimmed(self._resolve(text, os.environ if environment is None else environment, files))
             except OptionError as error:
                 raise OptionError(f"option 'kafka.{name}': {error}") from None
-            if not _is_unicode(found[name]):
+            if not _is_unicode(resolved[name]):
                 raise OptionError(
                     f"option 'kafka.{name}': the value has half of a character (\\ud800 to \\udfff), which UTF-8 "
                     "cannot hold. Write the character as UTF-8, or both of its halves"
                 )
-        return found
+        return resolved
 
     def _resolve(self, text: str, environment: Mapping[str, str], files: _Files) -> str:
-        return _REFERENCE.sub(lambda found: self._value(found, environment, files), text)
+        return _REFERENCE.sub(lambda match: self._value(match, environment, files), text)
 
-    def _value(self, found: re.Match[str], environment: Mapping[str, str], files: _Files) -> str:
-        escape, reference, provider, path, key = found.groups()
-        if not _is_reference(found):
-            return found[0]
+    def _value(self, match: re.Match[str], environment: Mapping[str, str], files: _Files) -> str:
+        escape, reference, provider, path, key = match.groups()
+        if not _is_reference(match):
+            return match[0]
         if escape:
             return reference
         try:
@@ -160,12 +160,12 @@ class References:
         file = _allowed(reference, find_file(path), self.file_paths, "file", environment)
         text = files.read(reference, file)
         try:
-            found = properties.parse(text)
+            values = properties.parse(text)
         except OptionError as error:
             raise OptionError(f"{reference}: {error}") from None
-        if key not in found:
+        if key not in values:
             raise OptionError(f"{reference}: the file has no such key")
-        return found[key]
+        return values[key]
 
     def _of_folder(self, reference: str, path: str, name: str, environment: Mapping[str, str], files: _Files) -> str:
         if not name or "/" in name or name in (".", ".."):
@@ -202,11 +202,11 @@ def _compiled(pattern: str, place: str) -> re.Pattern[str]:
 
 
 def _paths(text: str) -> tuple[str, ...]:
-    found = tuple(path.strip() for path in text.split(",") if path.strip())
-    for path in found:
+    paths = tuple(path.strip() for path in text.split(",") if path.strip())
+    for path in paths:
         if not os.path.isabs(path):
             raise OptionError(f"allowed paths of references are absolute, not {path!r}")
-    return found
+    return paths
 
 
 def _allowed(
@@ -220,13 +220,13 @@ def _allowed(
         (by_option, f"option kafka.config.providers.{provider}.param.allowed.paths"),
         (None if of_machine is None else _paths(of_machine), f"environment variable {PATHS_ALLOWED}"),
     ):
-        if allowed is not None and not any(absolute.is_relative_to(os.path.normpath(each)) for each in allowed):
+        if allowed is not None and not any(absolute.is_relative_to(os.path.normpath(prefix)) for prefix in allowed):
             raise OptionError(f"{reference}: the {place} does not allow this path")
     return absolute
 
 
 class _Files:
-    """Files that one pass over the references has read."""
+    """Contents of files, read once while options are resolved."""
 
     def __init__(self) -> None:
         self._texts: dict[Path, str] = {}

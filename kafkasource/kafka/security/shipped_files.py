@@ -45,8 +45,8 @@ def find_file(path: str) -> Path:
 
 def text_of_file(path: str, option: str) -> str:
     """Read a file of UTF-8, with or without a byte order mark. Raises OptionError, which names the path's option."""
-    found = find_file(path)
+    file = find_file(path)
     try:
-        return found.read_text(encoding="utf-8-sig")
+        return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"option {option!r}: {found} cannot be read: {error}") from None
+        raise OptionError(f"option {option!r}: {file} cannot be read: {error}") from None

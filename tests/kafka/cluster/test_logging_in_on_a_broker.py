@@ -5,10 +5,7 @@ import pickle
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 
-import confluent_kafka
-import pyarrow as pa
 import pytest
 from proxy import Proxy, ThroughProxy
 from secured_brokers import WITH_PASSWORD
@@ -18,18 +15,8 @@ from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.protocol.apis import CREATE_DELEGATION_TOKEN
 from kafkasource.options import parse
-from kafkasource.reader import Reader
-from kafkasource.writer import Writer
 
 pytestmark = pytest.mark.broker
-
-RECORDS = 1000
-WAYS = [
-    *(("SASL_SSL", mechanism) for mechanism in (*WITH_PASSWORD, "OAUTHBEARER")),
-    *(("SASL_PLAINTEXT", mechanism) for mechanism in (*WITH_PASSWORD, "OAUTHBEARER")),
-    ("JWKS", "OAUTHBEARER"),
-]
-BOB = [("SASL_SSL", mechanism, "bob") for mechanism in WITH_PASSWORD]
 
 
 def options_of(properties, **more):
@@ -38,22 +25,6 @@ def options_of(properties, **more):
 
 def config_of(properties, **more):
     return ClientConfig.from_options(parse(options_of(properties, **more), "source"))
-
-
-# bob's password has quotes, a backslash, a comma and a letter beyond ASCII.
-@pytest.mark.parametrize(("listener", "mechanism", "user"), [(*way, "alice") for way in WAYS] + BOB, ids=str)
-def test_each_mechanism_lets_java_options_in_for_writing_and_reading(each_secured_broker, listener, mechanism, user):
-    secured, topic = each_secured_broker.secured, f"t-{uuid.uuid4().hex[:10]}"
-    options = options_of(secured.client_properties(listener, mechanism, user))
-    values = [b"%d" % number for number in range(RECORDS)]
-    with Writer({**options, "topic": topic, "createTopic": "partitions=1"}) as writer:
-        writer.write(pa.table({"value": values}))
-    with Reader({**options, "subscribe": topic, "startingOffsets": "earliest"}) as reader:
-        assert [value for batch in reader for value in batch.column("value").to_pylist()] == values
-    theirs = {**secured.confluent_properties("SASL_SSL", "PLAIN", "alice"), "group.id": "g", "log_level": 0}
-    with closing(confluent_kafka.Consumer(theirs)) as consumer:
-        consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
-        assert [message.value() for message in consumer.consume(RECORDS, timeout=60)] == values
 
 
 def refusal(properties, **more):

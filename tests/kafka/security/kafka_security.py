@@ -29,7 +29,7 @@ def text_of(text: str) -> str:
 
 
 def pairs_of(words: list[str]) -> dict[str, str]:
-    """Of an answer's words behind `ok`."""
+    """Pair the words that follow `ok` in an answer."""
     texts = [text_of(each) for each in words]
     return dict(zip(texts[::2], texts[1::2], strict=True))
 
@@ -51,7 +51,7 @@ class Server:
         return self._process.stdout.readline().split()
 
     def run(self, mechanism) -> str:
-        """The exchange up to its end. The authorization id that the server has found, or `!` and what it raised."""
+        """Run the exchange. Returns the server's authorization id, or `!` and the exception that it raised."""
         token = mechanism.first()
         while token is not None:
             state, *words = self.ask("respond", token)

@@ -245,5 +245,5 @@ def markdown_table() -> str:
 
 
 def _spelled(operation: str) -> str:
-    """As Kafka spells it: `describe_configs` is DescribeConfigs."""
+    """Spell an operation as Kafka does: `describe_configs` is DescribeConfigs."""
     return "".join(word.capitalize() for word in operation.split("_"))

@@ -48,7 +48,7 @@ class CommandFailed(KafkaSourceError):
 
 
 class World:
-    """One user of a broker, who runs one job. Topics, groups and ids of its own begin with its name."""
+    """A broker's user that runs one job. Names of its topics, groups and ids begin with its own name."""
 
     def __init__(
         self, secured: SecuredCluster, properties: Mapping[str, str], folder: Path, name: str, shared: str = ""
@@ -70,7 +70,7 @@ class World:
             writer.write(pa.table({"value": [b"row"] * ROWS}))
 
     def change_topic(self) -> None:
-        """As the super user."""
+        """Change the topic as the super user."""
         with Cluster(ClientConfig.of(self.super_user)) as cluster:
             there = cluster.topics.describe([self.topic])[self.topic]
             count = len(there.partitions)
@@ -86,7 +86,8 @@ class World:
     def command(self, *words: str) -> str:
         """Run `pykafka` as this user; what it printed."""
         config = self.folder / f"{self.name}.properties"
-        config.write_text("".join(f"{name}={text}\n" for name, text in self.properties.items()))
+        lines = [f"{name}={text}\n" for name, text in self.properties.items()]
+        config.write_text("".join(lines).replace("\\", "\\\\"), encoding="iso-8859-1")  # as Java reads it
         out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = main([*words, "--command-config", str(config)])
@@ -97,7 +98,7 @@ class World:
 
 
 def close_all() -> None:
-    """What the process keeps for its next job."""
+    """Close what the process caches for its next job."""
     for recorder in offset_map._kept.values():
         if recorder._topic is not None:
             recorder._topic.close()
@@ -107,7 +108,7 @@ def close_all() -> None:
 
 @contextlib.contextmanager
 def warnings() -> Iterator[list[str]]:
-    """What the package logs from WARNING on."""
+    """Collect the package's log messages from WARNING on."""
     found: list[str] = []
 
     class Keeper(logging.Handler):
@@ -312,7 +313,7 @@ def transactions_abort(world: World) -> str:
 
 
 def ui(world: World) -> str:
-    """What the page's server answers to each of its questions."""
+    """Ask the page's server each of its questions."""
     _open_transaction(world)
     token = "s3cret"
     with Cluster(ClientConfig.from_options(options.parse(world.options, "source"))) as cluster:
@@ -333,7 +334,7 @@ def ui(world: World) -> str:
 
 
 def _open_transaction(world: World) -> None:
-    """As a query of this prefix leaves one when it is killed."""
+    """Leave a transaction open, as a killed query of this prefix does."""
     with Cluster(ClientConfig.of(world.super_user)) as cluster:
         producer = cluster.transactions.init_producer_id(f"{world.name}-0", 60_000)
         cluster.transactions.add_partitions(f"{world.name}-0", producer, [TopicPartition(world.topic, 0)])

@@ -14,7 +14,7 @@ from kafkasource.kafka.security.endpoint import HttpClient, HttpLimits
 from kafkasource.kafka.security.sasl.config import SaslOptions
 from kafkasource.kafka.security.secrets import Secret
 from kafkasource.kafka.security.tokens.assertion import AssertionFile, SignedAssertion
-from kafkasource.kafka.security.tokens.jwt_bearer import AssertedClient, JwtBearer
+from kafkasource.kafka.security.tokens.grants import AssertedClient, JwtBearer
 
 NOW = 1_700_000_000.5
 GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"

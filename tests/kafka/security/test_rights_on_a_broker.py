@@ -1,4 +1,4 @@
-"""Each job's rights, of a real authorizer: those of the table are enough, and none can be left out.
+"""A real authorizer proves that each job's rights in the table are enough and that it needs each of them.
 
 A user has all rights of its job's row, and one of them is denied. A denied right ends the job, and the error names the
 resource and what to grant; or the job goes on as the row says.
@@ -16,7 +16,7 @@ from kafkasource.testing.broker.security.acls import Acl
 
 pytestmark = pytest.mark.broker
 
-OTHERS = "somebody"  # who has an ACL on all that the jobs use: so nobody else may use it without one
+OTHERS = "somebody"  # has an ACL on all resources of the jobs, so every other user needs one
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,9 @@ from kafkasource.kafka.security.sasl.options import ROWS, canonical, vendor_defa
 from kafkasource.kafka.security.sasl.plain import Plain
 from kafkasource.kafka.security.sasl.scram import Scram
 from kafkasource.kafka.security.secrets import Secret
-from kafkasource.kafka.security.tokens.client_credentials import ClientCredentials
 from kafkasource.kafka.security.tokens.file import TokenFile
 from kafkasource.kafka.security.tokens.function import FunctionToken
+from kafkasource.kafka.security.tokens.grants import ClientCredentials
 from kafkasource.kafka.security.tokens.keeper import Refresh
 from kafkasource.kafka.security.tokens.token import claims_of
 from kafkasource.options import parse
@@ -83,7 +83,7 @@ def strimzis(options, **more):
 
 
 def test_strimzis_scope_audience_and_extensions_are_sent():
-    """As JaasClientOauthLoginCallbackHandler sends them: form fields `scope` and `audience` (strimzi-kafka-oauth)."""
+    """JaasClientOauthLoginCallbackHandler sends them as form fields `scope` and `audience` (strimzi-kafka-oauth)."""
     with an_endpoint(granted("abc")) as endpoint:
         client = STRIMZIS_CLIENT.replace("https://idp/t", endpoint.url)
         options = f'{client} oauth.scope="kafka.read" oauth.audience="kafka-broker" oauth.sasl.extension.tenant="t"'
@@ -169,7 +169,7 @@ def test_kerberos_comes_by_options_or_jaas():
 
 
 def test_the_service_of_a_kerberos_entry_in_jaas_counts_unless_an_option_contradicts_it():
-    """As KerberosLogin of Kafka has it. `kafka` is our default alone, which contradicts nothing."""
+    """Kafka's KerberosLogin does the same. `kafka` is only our default and contradicts nothing."""
     jaas = "com.sun.security.auth.module.Krb5LoginModule required serviceName=bigkafka;"
     assert of({"sasl.jaas.config": jaas}).kerberos == KerberosConfig("bigkafka")
     named = {"sasl.jaas.config": jaas, "sasl.kerberos.service.name": "bigkafka"}
@@ -277,7 +277,7 @@ def test_what_is_no_url_is_refused_where_options_are_checked_and_not_quoted(url)
 @pytest.mark.parametrize("number", ["inf", "-Infinity", "nan", "1e999", "soon"])
 @pytest.mark.parametrize("name", ["unsecuredLoginLifetimeSeconds", "unsecuredLoginNumberClaim_n"])
 def test_a_number_of_an_unsecured_token_is_finite(name, number):
-    """JSON, of which a token consists, has no infinity and no NaN (RFC 8259, section 6)."""
+    """A token is JSON, which cannot hold infinity or NaN (RFC 8259, section 6)."""
     jaas = f'{OAUTH} unsecuredLoginStringClaim_sub="a" {name}="{number}";'
     with pytest.raises(OptionError, match=f"{name} is not a number"):
         SaslOptions.of({"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": jaas}, "h")

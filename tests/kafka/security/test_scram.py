@@ -1,4 +1,4 @@
-"""SCRAM against the vectors of RFC 7677 and against Kafka's own server, and what an impostor may try."""
+"""SCRAM with the vectors of RFC 7677, with Kafka's own server, and with impostors."""
 
 import base64
 import hashlib

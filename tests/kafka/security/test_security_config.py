@@ -1,4 +1,4 @@
-"""What a connection's options become in the process that connects."""
+"""Options of a connection, as the process that connects reads them."""
 
 import logging
 
@@ -7,7 +7,7 @@ from certificate_maker import authority
 
 from kafkasource.errors import OptionError
 from kafkasource.kafka.security.config import SecurityConfig
-from kafkasource.kafka.security.tokens.jwt_bearer import JWT_BEARER
+from kafkasource.kafka.security.tokens.grants import JWT_BEARER
 
 TLS, OAUTH, KERBEROS = (
     {"security.protocol": "SSL"},
@@ -43,7 +43,7 @@ PEM = "-----BEGIN PRIVATE KEY-----\nSECRETSECRETSECRET\n-----END PRIVATE KEY----
 def test_the_text_of_a_file_in_place_of_its_path_is_an_error_that_does_not_quote_it(
     monkeypatch, option, others, text_option, text
 ):
-    """As text, and behind a reference, which is read where the connection is made."""
+    """A path may be text or a reference, which the connecting process reads."""
     monkeypatch.setenv("CLIENT_KEY", text)
     for value in (text, "${env:CLIENT_KEY}"):
         with pytest.raises(OptionError) as raised:

@@ -35,13 +35,13 @@ def root() -> Issued:
 
 @pytest.fixture(scope="module")
 def client(root: Issued) -> Issued:
-    """With an intermediate between it and the root."""
+    """A client's certificate, issued by an intermediate authority."""
     return root.issue("Test Intermediate", ca=True).issue("client-1")
 
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory, root: Issued, client: Issued) -> Path:
-    """What keytool makes: a truststore and a keystore of each kind."""
+    """A truststore and a keystore of each type, made by keytool."""
     folder = tmp_path_factory.mktemp("stores")
     other = authority("Other Root")
     for kind in ("JKS", "PKCS12"):
@@ -186,7 +186,7 @@ def test_a_truststore_that_is_none_is_an_error_with_its_path(tmp_path, content, 
     assert str(tmp_path / "store") in str(caught.value) or says == "holds no certificate"
 
 
-# What Java trusts of a store with a key was asked of its TrustManagerFactory (PKIX, Java 17): getAcceptedIssuers().
+# The expected certificates come from Java's TrustManagerFactory (PKIX, Java 17): getAcceptedIssuers().
 
 
 def test_of_a_pkcs12_truststore_with_a_key_the_keys_own_certificate_is_trusted_and_no_other_of_its_chain(tmp_path):

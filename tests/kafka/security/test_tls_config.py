@@ -47,7 +47,7 @@ def test_an_alias_of_librdkafka_s_means_java_s_option(alias):
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        # As Java's DefaultSslEngineFactory refuses them.
+        # Java's DefaultSslEngineFactory refuses them, too.
         ({f"{TRUST}.certificates": TEXT, f"{TRUST}.location": "x"}, [f"{TRUST}.certificates", f"{TRUST}.location"]),
         ({f"{TRUST}.certificates": TEXT, f"{TRUST}.password": "x"}, [f"{TRUST}.certificates", f"{TRUST}.password"]),
         ({f"{TRUST}.certificates": TEXT, f"{TRUST}.type": "JKS"}, [f"{TRUST}.certificates", f"{TRUST}.type"]),
@@ -160,7 +160,7 @@ CERTIFICATES = [
 @pytest.mark.parametrize("name", CERTIFICATES)
 @pytest.mark.parametrize("empty", ["", " "])
 def test_certificates_that_are_given_but_empty_are_not_replaced_by_the_systems(name, empty):
-    """As of an environment variable that is not set. Java refuses them, too."""
+    """An environment variable that is not set gives an empty value. Java refuses it, too."""
     with pytest.raises(OptionError, match=f"kafka.{name}.* is empty"):
         TlsConfig.of({name: empty})
 

@@ -52,13 +52,13 @@ def context(**options: object) -> TlsContext:
 
 
 def rewrite(path: Path, text: str) -> None:
-    """As a rotation does: a new file takes the place of the old one."""
+    """Replace a file by a new one, as a rotation does."""
     new = path.with_suffix(".new")
     new.write_text(text)
     os.replace(new, path)
 
 
-# What is offered.
+# Versions and suites.
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
@@ -88,7 +88,7 @@ def test_the_client_does_not_renegotiate(root):
     assert context(truststore_certificates=root.pem).setup().context.options & ssl.OP_NO_RENEGOTIATION
 
 
-# What is trusted.
+# Trust.
 
 
 def test_without_a_truststore_the_system_s_roots_count(root, broker):

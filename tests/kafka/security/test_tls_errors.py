@@ -1,4 +1,4 @@
-"""Each failure of TLS says what is wrong and what to change, and is tried again only where that can help."""
+"""Each error of TLS says what is wrong and what to change. The client retries only where that can help."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def broker(root: Issued) -> Issued:
 
 
 def refusal(issued: Issued, trusted: Issued, host: str = "broker.test", **options: str) -> str:
-    """What the client says when it refuses the broker's certificate."""
+    """Return the client's error when it refuses the broker's certificate."""
     client = stream({"ssl.truststore.certificates": trusted.pem, **options}, host)
     server = Server(server_context(issued))
     with pytest.raises(BrokerCertificateRefused) as caught:
@@ -139,7 +139,7 @@ def test_control_characters_in_a_peer_s_names_do_not_reach_the_log(root):
     assert text.isprintable()
 
 
-# Not TLS, other TLS.
+# Peers without TLS or with other versions.
 
 
 def failure(root: Issued, *answer: bytes, **options: str) -> KafkaSourceError:

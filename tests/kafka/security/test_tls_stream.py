@@ -148,28 +148,18 @@ def test_a_write_before_the_handshake_is_done_takes_nothing_and_wants_the_reads_
     assert bytes(server.received) == b"request"
 
 
+@pytest.mark.parametrize("notifies", [True, False])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_close_with_close_notify_is_the_end_after_the_bytes_before_it(trusting, broker, version):
+def test_a_close_with_or_without_close_notify_is_the_end_after_the_bytes_before_it(trusting, broker, version, notifies):
     client, server = connected(trusting, broker, version)
     server.write(b"last")
-    server.close()
+    if notifies:
+        server.close()
     to_client(client, server)
+    if not notifies:
+        client.feed(b"")
     target = memoryview(bytearray(100))
-    assert client.read_into(target) == 4
-    assert client.read_into(target) == 0
-    assert client.read_into(target) == 0
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_close_without_close_notify_is_the_end_too(trusting, broker, version):
-    client, server = connected(trusting, broker, version)
-    server.write(b"last")
-    to_client(client, server)
-    client.feed(b"")
-    target = memoryview(bytearray(100))
-    assert client.read_into(target) == 4
-    assert client.read_into(target) == 0
-    assert client.read_into(target) == 0
+    assert [client.read_into(target) for _ in range(3)] == [4, 0, 0]
 
 
 def test_a_close_in_the_middle_of_a_record_is_the_end_and_its_part_is_not_given(trusting, broker):

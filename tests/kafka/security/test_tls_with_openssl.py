@@ -1,4 +1,4 @@
-"""What Python's server cannot do: a change of keys, a renegotiation. OpenSSL's own program does it."""
+"""Changes of keys and renegotiations, by OpenSSL's own server: Python's cannot do them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Program:
         root = authority()
         broker = root.issue("b", ("broker.test",))
         (folder / "broker.pem").write_text(broker.chain_pem + broker.key_pem())
-        # Without tickets the first bytes after the handshake are those that a test waits for.
+        # A server without tickets sends nothing between the handshake and the test's bytes.
         quiet = ("-naccept", "1", "-num_tickets", "0")
         self.process = subprocess.Popen(
             [tool, "s_server", "-accept", "127.0.0.1:0", *quiet, "-cert", folder / "broker.pem", version],

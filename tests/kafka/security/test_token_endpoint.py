@@ -21,7 +21,7 @@ from kafkasource.kafka.protocol.apis import METADATA
 from kafkasource.kafka.security.config import SecurityConfig
 from kafkasource.kafka.security.endpoint import HttpClient, HttpLimits
 from kafkasource.kafka.security.secrets import Secret
-from kafkasource.kafka.security.tokens.client_credentials import ClientCredentials
+from kafkasource.kafka.security.tokens.grants import ClientCredentials
 
 NOW = 1_700_000_000.0
 

@@ -54,7 +54,7 @@ def test_a_function_that_fails_shows_nothing_of_what_it_raised(monkeypatch, tmp_
 def test_a_module_that_cannot_be_imported_for_another_reason_names_the_option_and_hides_what_it_raised(
     monkeypatch, tmp_path
 ):
-    """As one that looks for an environment variable that only the driver has."""
+    """The module may look for an environment variable that only the driver has."""
     source = a_function(monkeypatch, tmp_path, "return 'abc'")
     (tmp_path / "my_tokens.py").write_text("raise KeyError('geheim')")
     with pytest.raises(OptionError, match=r"token\.function.*my_tokens raises KeyError.*executors") as raised:

@@ -1,4 +1,4 @@
-"""Tokens of vendors' identity services: what they are asked, and what becomes of their answers."""
+"""Tokens of vendors' identity services: the requests to them, and how the client reads their answers."""
 
 import base64
 import json
@@ -19,9 +19,9 @@ from kafkasource.kafka.security.sasl.config import SaslOptions
 from kafkasource.kafka.security.secrets import Secret
 from kafkasource.kafka.security.tokens.aws import AwsToken, region_of
 from kafkasource.kafka.security.tokens.azure import AzureToken
-from kafkasource.kafka.security.tokens.client_credentials import ClientCredentials
 from kafkasource.kafka.security.tokens.file import TokenFile
 from kafkasource.kafka.security.tokens.google import GoogleToken
+from kafkasource.kafka.security.tokens.grants import ClientCredentials
 from kafkasource.tools.cli import main
 
 NOW = 1_700_000_000.0
@@ -36,7 +36,7 @@ def source(host="h", **options):
 
 
 class Signer:
-    """Of Amazon's package: its three functions, which give a token and when it expires, in ms since 1970."""
+    """A fake of Amazon's package: three functions that return a token and its end, in ms since 1970."""
 
     calls: list = None
     now_s = NOW

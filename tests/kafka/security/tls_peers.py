@@ -116,7 +116,7 @@ def take(client: TlsStream) -> bytes:
 
 
 def read_all(client: TlsStream, size: int = 1 << 16) -> bytes:
-    """What `read_into` gives until it gives nothing, into buffers of `size` bytes."""
+    """Read with `read_into` into buffers of `size` bytes until nothing is left."""
     target, found = bytearray(size), bytearray()
     while got := client.read_into(memoryview(target)):
         found += target[:got]

@@ -34,10 +34,10 @@ class SaslOptions:
         """
         every = {**vendor_defaults(options), **options}
         given = canonical(every)
-        found = cls(tuple((name, Secret(given[name])) for name in sorted(given)), References.of(options))
+        parsed = cls(tuple((name, Secret(given[name])) for name in sorted(given)), References.of(options))
         if not any(map(has_reference, given.values())):
-            found.resolve(host)
-        return found
+            parsed.resolve(host)
+        return parsed
 
     @property
     def mechanism(self) -> str:
@@ -68,7 +68,7 @@ def read(options: Mapping[str, str], host: str = "") -> SaslConfig:
     name = (values.text("sasl.mechanism") or "").upper()
     row = mechanisms.BY_NAME.get(name)
     if row is None:
-        known = ", ".join(each.name for each in mechanisms.ROWS)
+        known = ", ".join(mechanism.name for mechanism in mechanisms.ROWS)
         raise OptionError(f"option {shown('sasl.mechanism')}: expected one of {known}")
     if name == "AWS_MSK_IAM":
         values = values.with_default("auth", "aws")

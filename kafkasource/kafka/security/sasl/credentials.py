@@ -22,7 +22,7 @@ class KerberosConfig:
 
 @dataclass(frozen=True)
 class SaslConfig:
-    """The values that one authentication needs. Only those of its mechanism are set."""
+    """The values that an authentication needs. Only the fields of its mechanism are set."""
 
     mechanism: str  # a name in `mechanisms.ROWS`
     username: str | None = None  # PLAIN, SCRAM

@@ -120,10 +120,10 @@ class _Tokens:
         return following != "" and following in ".0123456789"
 
     def error(self, wanted: str) -> OptionError:
-        found = "the text ends" if self.current.kind == _END else "something else stands"
+        seen = "the text ends" if self.current.kind == _END else "something else stands"
         return OptionError(
             f"sasl.jaas.config: {wanted} is missing at character {self.current.at + 1} of {len(self._text)}, where "
-            f'{found}. Quote values, write \\" and \\\\ inside them, end with a semicolon; or use kafka.sasl.username '
+            f'{seen}. Quote values, write \\" and \\\\ inside them, end with a semicolon; or use kafka.sasl.username '
             "and kafka.sasl.password"
         )
 
@@ -147,18 +147,18 @@ class _Tokens:
 
     def _quoted(self, quote: str) -> str:
         """Read a quoted text. It also ends at the end of the line."""
-        text, found = self._text, []
+        text, characters = self._text, []
         self._at += 1
         while self._at < len(text) and text[self._at] not in (quote, "\n", "\r"):
             if text[self._at] == "\\":
                 self._at += 1
-                found.append(self._escaped())
+                characters.append(self._escaped())
             else:
-                found.append(text[self._at])
+                characters.append(text[self._at])
                 self._at += 1
         if text[self._at : self._at + 1] == quote:
             self._at += 1
-        return "".join(found)
+        return "".join(characters)
 
     def _escaped(self) -> str:
         octal = _OCTAL.match(self._text, self._at)

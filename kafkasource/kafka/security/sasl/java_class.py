@@ -19,4 +19,4 @@ def is_one_of(name: str, known: Iterable[str]) -> bool:
 
     Another class whose name ends alike (`com.acme.MyLoginCallbackHandler`) is not.
     """
-    return any(name == each or name.endswith("." + each) for each in known)
+    return any(name == known_name or name.endswith("." + known_name) for known_name in known)

@@ -152,13 +152,13 @@ BY_NAME = {name: row for row in ROWS for name in row.names}
 
 def of_module(module: LoginModule) -> list[str]:
     """The mechanisms that a login module serves. Raises OptionError for one that this client does not know."""
-    found = [row.name for row in ROWS if is_one_of(module.name, row.modules)]
-    if not found:
+    names = [row.name for row in ROWS if is_one_of(module.name, row.modules)]
+    if not names:
         raise OptionError(
             "sasl.jaas.config: the login module is a Java class that only a JVM can run. Those of Kafka for PLAIN, "
             "SCRAM, OAUTHBEARER and Kerberos are read, and Amazon's for IAM"
         )
-    return found
+    return names
 
 
 def of_option(option: str) -> list[str]:

@@ -25,12 +25,11 @@ from kafkasource.kafka.security.secrets import Secret
 from kafkasource.kafka.security.tokens.assertion import ALGORITHMS, AssertionFile, SignedAssertion
 from kafkasource.kafka.security.tokens.aws import AwsToken, region_of
 from kafkasource.kafka.security.tokens.azure import AzureToken
-from kafkasource.kafka.security.tokens.client_credentials import ClientCredentials
 from kafkasource.kafka.security.tokens.file import TokenFile
 from kafkasource.kafka.security.tokens.fixed import FixedToken
 from kafkasource.kafka.security.tokens.function import FunctionToken
 from kafkasource.kafka.security.tokens.google import GoogleToken
-from kafkasource.kafka.security.tokens.jwt_bearer import JWT_BEARER, AssertedClient, Assertion, JwtBearer
+from kafkasource.kafka.security.tokens.grants import JWT_BEARER, AssertedClient, Assertion, ClientCredentials, JwtBearer
 from kafkasource.kafka.security.tokens.keeper import Refresh
 from kafkasource.kafka.security.tokens.token import TokenSource
 from kafkasource.kafka.security.tokens.unsecured import Claim, UnsecuredToken
@@ -104,19 +103,19 @@ def token_source(values: OptionValues, module: LoginModule | None, host: str) ->
 
 def extensions_of(values: OptionValues, module: LoginModule | None) -> tuple[tuple[str, str], ...]:
     """Read the extensions of the option and of JAAS (`extension_key`, or Strimzi's name). Raises OptionError."""
-    found: dict[str, str] = {}
+    extensions: dict[str, str] = {}
     for name, value in ({} if module is None else module.options).items():
         for prefix in ("extension_", oauth_jaas.STRIMZIS_EXTENSION):
             if name.startswith(prefix):
-                found[name.removeprefix(prefix)] = value.reveal()
+                extensions[name.removeprefix(prefix)] = value.reveal()
     for pair in filter(None, (values.text("sasl.oauthbearer.extensions") or "").split(",")):
         key, equals, value_text = pair.strip().partition("=")
         if not equals:
             raise OptionError(f"option {shown('sasl.oauthbearer.extensions')}: write key=value,key=value")
-        found[key] = value_text
-    for key, text in found.items():
+        extensions[key] = value_text
+    for key, text in extensions.items():
         check_extension(key, text)
-    return tuple(found.items())
+    return tuple(extensions.items())
 
 
 def refresh_of(values: OptionValues) -> Refresh:
@@ -170,7 +169,7 @@ class _Merged:
         if given is not None:
             return given
         names = (table[name] for table in (_JAASS, _STRIMZIS) if name in table)
-        return next((self._of_jaas[each] for each in names if each in self._of_jaas), None)
+        return next((self._of_jaas[name_in_jaas] for name_in_jaas in names if name_in_jaas in self._of_jaas), None)
 
 
 def _check_handler(values: OptionValues) -> None:
@@ -298,7 +297,7 @@ def _aws(of_jaas: Mapping[str, Secret], host: str) -> AwsToken:
     )
     if not region:
         raise OptionError(
-            "kafka.auth=aws: the bootstrap server's name has no region: set AWS_REGION in the environment"
+            "kafka.auth=aws: the bootstrap server's name does not hold a region: set AWS_REGION in the environment"
         )
     return AwsToken(region, text("awsProfileName"), text("awsRoleArn"), text("awsRoleSessionName"))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kafkasource.errors import OptionError
 from kafkasource.kafka.security.option import Option, checked_path, shown, with_alias
@@ -47,20 +47,17 @@ class OptionValues:
 
     def whole(self, name: str, at_least: int, at_most: int) -> int:
         """Bounds are inclusive."""
-        try:
-            number = int(self.text(name) or "")
-        except ValueError:
-            number = at_least - 1
-        if not at_least <= number <= at_most:
-            raise OptionError(f"option {shown(name)}: expected a whole number from {at_least} to {at_most}")
-        return number
+        return int(self._number(name, int, "a whole number", at_least, at_most))
 
     def real(self, name: str, at_least: float, at_most: float) -> float:
         """Bounds are inclusive."""
+        return self._number(name, float, "a number", at_least, at_most)
+
+    def _number(self, name: str, parse: Callable[[str], float], what: str, at_least: float, at_most: float) -> float:
         try:
-            number = float(self.text(name) or "")
+            number = parse(self.text(name) or "")
         except ValueError:
             number = at_least - 1
         if not at_least <= number <= at_most:
-            raise OptionError(f"option {shown(name)}: expected a number from {at_least} to {at_most}")
+            raise OptionError(f"option {shown(name)}: expected {what} from {at_least} to {at_most}")
         return number

@@ -249,7 +249,7 @@ def canonical(options: Mapping[str, str]) -> dict[str, str]:
 
     Raises OptionError for what is refused, and for an option that is given twice with two values.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for given, text in options.items():
         lower = given.lower()
         name = CANONICAL.get(lower, lower)
@@ -262,11 +262,11 @@ def canonical(options: Mapping[str, str]) -> dict[str, str]:
                 raise OptionError(f"option {shown(given)} is unknown: no Kafka client has a SASL option of this name")
             continue
         value = trimmed(text)
-        if found.setdefault(name, value) != value:
+        if values.setdefault(name, value) != value:
             raise OptionError(
                 f"options {shown(name)} and {shown(BY_NAME[name].aliases[0])} contradict each other: give one"
             )
-    return found
+    return values
 
 
 def vendor_defaults(options: Mapping[str, str]) -> dict[str, str]:

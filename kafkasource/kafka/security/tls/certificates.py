@@ -62,11 +62,11 @@ class Certificate:
     @property
     def names(self) -> str:
         """The names that the certificate is valid for, as an error shows them."""
-        found = [*self.dns_names, *(f"IP {address}" for address in self.ip_addresses)]
-        if not found:
+        names = [*self.dns_names, *(f"IP {address}" for address in self.ip_addresses)]
+        if not names:
             return "no names (no subject alternative name)"
-        more = len(found) - _MOST_NAMES_SHOWN
-        return ", ".join(found[:_MOST_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+        more = len(names) - _MOST_NAMES_SHOWN
+        return ", ".join(names[:_MOST_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
     def remaining(self, now: datetime) -> timedelta:
         """The time until the certificate expires; negative once it has expired."""
@@ -99,18 +99,18 @@ def read_certificate(der: bytes) -> Certificate:
 
 def readable(chain: Iterable[bytes]) -> tuple[Certificate, ...]:
     """Read the certificates of a chain (DER) up to the first damaged one, which OpenSSL refuses."""
-    found = []
+    certificates = []
     for der in chain:
         try:
-            found.append(read_certificate(der))
+            certificates.append(read_certificate(der))
         except MalformedDer:
             break
-    return tuple(found)
+    return tuple(certificates)
 
 
 def _extensions(fields: list[Element]) -> dict[str, bytes]:
     """Map object identifiers to the extensions' values."""
-    found = {}
+    values = {}
     for field in fields:
         if field.tag != _EXTENSIONS:
             continue
@@ -118,8 +118,8 @@ def _extensions(fields: list[Element]) -> dict[str, bytes]:
             parts = elements(extension.expect(SEQUENCE))  # identifier, critical (only where true), value
             if len(parts) < 2:
                 raise MalformedDer("an extension lacks its value")
-            found[object_identifier(parts[0].expect(OBJECT_IDENTIFIER))] = parts[-1].expect(OCTET_STRING)
-    return found
+            values[object_identifier(parts[0].expect(OBJECT_IDENTIFIER))] = parts[-1].expect(OCTET_STRING)
+    return values
 
 
 def _alternative_names(extension: bytes | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

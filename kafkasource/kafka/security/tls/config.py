@@ -106,10 +106,6 @@ class TlsConfig:
         _check_pem_passwords(config)
         return config
 
-    @property
-    def has_client_certificate(self) -> bool:
-        return (self.keystore_location or self.keystore_certificate_chain or self.certificate_location) is not None
-
 
 def _given(options: Mapping[str, str]) -> dict[str, str]:
     """The options of TLS that have a value, by Java's names."""
@@ -151,7 +147,7 @@ def _check_combinations(given: Mapping[str, str]) -> None:
 
 
 def _check_pem_passwords(config: TlsConfig) -> None:
-    for kind, password, name, instead in (
+    for store_type, password, name, instead in (
         (config.truststore_type, config.truststore_password, "ssl.truststore", "leave the password out"),
         (
             config.keystore_type,
@@ -160,7 +156,7 @@ def _check_pem_passwords(config: TlsConfig) -> None:
             f"its key has {shown('ssl.key.password')}",
         ),
     ):
-        if kind == "PEM" and password is not None:
+        if store_type == "PEM" and password is not None:
             raise OptionError(
                 f"options {shown(name + '.type')}=PEM and {shown(name + '.password')} cannot be combined: a PEM file"
                 f" has no password; {instead}"
@@ -180,12 +176,12 @@ def _check_verification(given: Mapping[str, str]) -> None:
 def _store_type(given: Mapping[str, str], name: str, text_option: str) -> str | None:
     if name not in given:
         return None
-    kind = given[name].upper()
-    if kind not in ("PEM", *_BINARY_TYPES):
+    store_type = given[name].upper()
+    if store_type not in ("PEM", *_BINARY_TYPES):
         raise OptionError(f"option {shown(name)}: expected PEM, PKCS12 or JKS, got {given[name]!r}")
-    if kind != "PEM" and text_option in given:
-        raise OptionError(f"{named(text_option)} is PEM text, and {shown(name)} is {kind}. Leave that out")
-    return kind
+    if store_type != "PEM" and text_option in given:
+        raise OptionError(f"{named(text_option)} is PEM text, and {shown(name)} is {store_type}. Leave that out")
+    return store_type
 
 
 def _checks_hostname(options: Mapping[str, str]) -> bool:

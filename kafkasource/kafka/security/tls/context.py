@@ -48,7 +48,7 @@ _BUNDLES = (  # where distributions keep their roots, for a Python whose OpenSSL
 
 @dataclass(frozen=True)
 class TlsSetup:
-    """The context of a configuration, and what errors and checks of its connections need."""
+    """The context of a configuration, with facts for the errors of its connections."""
 
     context: ssl.SSLContext
     suites: frozenset[str] | None  # of TLS 1.3, the ones that `ssl.cipher.suites` allows; None: all
@@ -105,22 +105,12 @@ class TlsContext:
             log.warning("TLS: changed files cannot be used; connections go on with what they held before: %s", error)
 
 
-class _Contexts:
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._by_config: Recent[TlsConfig, TlsContext] = Recent(_MOST_CONTEXTS)
-
-    def of(self, config: TlsConfig) -> TlsContext:
-        with self._lock:
-            return self._by_config.of(config, lambda: TlsContext(config))
-
-
-_contexts = PerProcess(_Contexts)
+_contexts: PerProcess[Recent[TlsConfig, TlsContext]] = PerProcess(lambda: Recent(_MOST_CONTEXTS))
 
 
 def context_of(config: TlsConfig) -> TlsContext:
     """The process's context of a configuration."""
-    return _contexts.get().of(config)
+    return _contexts.get().of(config, lambda: TlsContext(config))
 
 
 def _load(config: TlsConfig, now: Callable[[], datetime]) -> tuple[TlsSetup, Fingerprint]:
@@ -162,7 +152,7 @@ def _trust(context: ssl.SSLContext, config: TlsConfig, files: StoreFiles, now: d
             bundle = next((path for path in _BUNDLES if Path(path).is_file()), None)
             if bundle is None:
                 raise OptionError(
-                    "this machine has no certificates of authorities (the package ca-certificates). Give them with"
+                    "this machine lacks the certificates of authorities (the package ca-certificates). Give them with"
                     f" {with_alias('ssl.truststore.location')} or {with_alias('ssl.truststore.certificates')}"
                 )
             context.load_verify_locations(cafile=bundle)
@@ -181,8 +171,8 @@ def _revoke(context: ssl.SSLContext, config: TlsConfig, files: StoreFiles) -> No
     option, location = "ssl.crl.location", config.crl_location
     if location is None:
         return
-    found = pem_blocks(option, location, files.read(option, location).decode("latin-1"))
-    lists = [block for block in found if block.label == pem.REVOCATION_LIST]
+    blocks = pem_blocks(option, location, files.read(option, location).decode("latin-1"))
+    lists = [block for block in blocks if block.label == pem.REVOCATION_LIST]
     if not lists:
         raise OptionError(f"{named(option)}: {location} holds no revocation list (X509 CRL)")
     with _file_of_text("".join(block.text for block in lists)) as path:

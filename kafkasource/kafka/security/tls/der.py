@@ -33,13 +33,13 @@ class Element(NamedTuple):
 
 def elements(data: bytes) -> list[Element]:
     """The elements that lie one behind the other in `data`, to its end. Raises MalformedDer."""
-    found = []
+    parsed = []
     pos = 0
     while pos < len(data):
         element = _element(data, pos)
-        found.append(element)
+        parsed.append(element)
         pos += len(element.whole)
-    return found
+    return parsed
 
 
 def sequence(data: bytes, at_least: int = 0) -> list[Element]:

@@ -207,9 +207,8 @@ def _other_name(host: str, certificate: Certificate) -> str:
 
 def _out_of_date(code: int, attempt: Attempt) -> str:
     future = code == _NOT_YET_VALID
-    wrong = [
-        each for each in attempt.chain if (each.not_before > attempt.now if future else each.not_after < attempt.now)
-    ]
+    now = attempt.now
+    wrong = [cert for cert in attempt.chain if (cert.not_before > now if future else cert.not_after < now)]
     certificate = wrong[0] if wrong else attempt.chain[0]
     if certificate is attempt.chain[0]:
         whose = "the broker's certificate"

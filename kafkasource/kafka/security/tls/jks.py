@@ -68,7 +68,7 @@ class KeyEntry:
         while len(mask) < len(masked):
             digest = hashlib.sha1(secret + digest).digest()
             mask += digest
-        key = bytes(one ^ other for one, other in zip(masked, mask, strict=False))
+        key = bytes(byte ^ other for byte, other in zip(masked, mask, strict=False))
         if not hmac.compare_digest(hashlib.sha1(secret + key).digest(), check):
             raise WrongPassword(f"the password of the key {self.alias!r} is wrong")
         return key

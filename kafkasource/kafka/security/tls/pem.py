@@ -57,22 +57,22 @@ def blocks(text: str) -> list[Block]:
     Raises MalformedPem where one is cut short or is no base64: half of a file is never taken for a whole one.
     """
     text = text.replace("\\r", "").replace("\\n", "\n")
-    found: list[Block] = []
+    complete: list[Block] = []
     begun: re.Match[str] | None = None
     for marker in _MARKER.finditer(text):
         word, label = marker.groups()
         if word == "BEGIN":
             if begun is not None:
-                raise MalformedPem(f"block {len(found) + 1} ({begun[2]}) has no END line")
+                raise MalformedPem(f"block {len(complete) + 1} ({begun[2]}) has no END line")
             begun = marker
         elif begun is None or begun[2] != label:
             raise MalformedPem(f"an END line of {label} has no BEGIN line")
         else:
-            found.append(_block(label, text[begun.end() : marker.start()], len(found) + 1))
+            complete.append(_block(label, text[begun.end() : marker.start()], len(complete) + 1))
             begun = None
     if begun is not None:
-        raise MalformedPem(f"block {len(found) + 1} ({begun[2]}) has no END line: the text is cut short")
-    return found
+        raise MalformedPem(f"block {len(complete) + 1} ({begun[2]}) has no END line: the text is cut short")
+    return complete
 
 
 def _block(label: str, body: str, number: int) -> Block:

@@ -38,12 +38,12 @@ class StoreFiles:
             return [(str(path), self._read(option, path))]
         self.seen[str(path)] = _state(path)
         try:
-            files = sorted(each for each in path.iterdir() if each.is_file())
+            files = sorted(file for file in path.iterdir() if file.is_file())
         except OSError as error:
             raise _unreadable(option, path, error) from None
         if len(files) > _MOST_FILES:
             raise OptionError(f"{named(option)}: the folder {path} has {len(files)} files")
-        return [(str(each), self._read(option, each)) for each in files]
+        return [(str(file), self._read(option, file)) for file in files]
 
     def path(self, option: str, location: str) -> Path:
         """Find the file, and watch it from now on. Raises OptionError."""
@@ -90,10 +90,10 @@ def current(fingerprint: Fingerprint) -> Fingerprint:
 
 def _state(path: Path) -> tuple[int, int, int]:
     try:
-        found = os.stat(path)
+        state = os.stat(path)
     except OSError:
         return 0, 0, 0
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return state.st_ino, state.st_mtime_ns, state.st_size
 
 
 def _unreadable(option: str, path: Path, error: OSError) -> OptionError:

@@ -40,19 +40,19 @@ def trusted_certificates(config: TlsConfig, files: StoreFiles) -> tuple[bytes, .
     """The authorities that the options name, as DER; None: those of the system. Raises OptionError."""
     if config.truststore_certificates is not None:
         option = "ssl.truststore.certificates"
-        found = _certificates(pem_blocks(option, "the text", config.truststore_certificates))
+        certificates = _certificates(pem_blocks(option, "the text", config.truststore_certificates))
     elif config.truststore_location is not None:
         option = "ssl.truststore.location"
         read = files.read_all(option, config.truststore_location)
         password, expected = config.truststore_password, config.truststore_type
         # In a folder, only PEM files count.
         chosen = read if len(read) == 1 else [(path, data) for path, data in read if b"-----BEGIN" in data]
-        found = [der for path, data in chosen for der in _trusted(option, path, data, password, expected)]
+        certificates = [der for path, data in chosen for der in _trusted(option, path, data, password, expected)]
     else:
         return None
-    if not found:
+    if not certificates:
         raise OptionError(f"{named(option)} holds no certificate of an authority")
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(certificates))
 
 
 def client_identity(config: TlsConfig, files: StoreFiles) -> Identity | None:
@@ -90,18 +90,18 @@ def pem_blocks(option: str, place: str, text: str) -> list[pem.Block]:
 def _of_keystore(config: TlsConfig, files: StoreFiles, location: str) -> Identity:
     option = "ssl.keystore.location"
     data = files.read(option, location)
-    kind = _kind(option, location, data, config.keystore_type)
-    if kind == PEM:
+    store_format = _kind(option, location, data, config.keystore_type)
+    if store_format == PEM:
         if config.keystore_password is not None:
             raise OptionError(
                 f"option {shown('ssl.keystore.password')}: {location} is a PEM file, which has no password. Use"
                 f" {shown('ssl.key.password')} if its key is encrypted"
             )
-        found = pem_blocks(option, location, data.decode("latin-1"))
-        key, chain, password = _one_key(option, location, found), tuple(_certificates(found)), config.key_password
-    elif kind == PKCS12:
+        blocks = pem_blocks(option, location, data.decode("latin-1"))
+        key, chain, password = _one_key(option, location, blocks), tuple(_certificates(blocks)), config.key_password
+    elif store_format == PKCS12:
         key, chain, password = *_pkcs12_identity(config, location, data), None
-    elif kind == JKS:
+    elif store_format == JKS:
         key, chain, password = *_jks_identity(config, location, data), None
     else:
         raise OptionError(f"{named(option)}: {location} holds a certificate and no private key")
@@ -111,39 +111,39 @@ def _of_keystore(config: TlsConfig, files: StoreFiles, location: str) -> Identit
 
 
 def _trusted(option: str, path: str, data: bytes, password: Secret | None, expected: str | None) -> list[bytes]:
-    kind = _kind(option, path, data, expected)
-    if kind == DER:
+    store_format = _kind(option, path, data, expected)
+    if store_format == DER:
         return [data]
-    if kind == PEM:
+    if store_format == PEM:
         if password is not None:
             raise OptionError(
                 f"option {shown('ssl.truststore.password')}: {path} is a PEM file, which has no password. Leave it out"
             )
         return _certificates(pem_blocks(option, path, data.decode("latin-1")))
     text = password.reveal() if password is not None else None
-    if kind == JKS:
+    if store_format == JKS:
         store = _read_jks(option, path, data, text, "ssl.truststore.password")
         return [*store.trusted, *(key.chain[0] for key in store.keys if key.chain)]  # as Java trusts them
-    found = _load_pkcs12(option, path, data, text, "ssl.truststore.password")
-    return [_der(certificate) for certificate in _pkcs12_trusted(found, _pkcs12_keys(data))]
+    pkcs12 = _load_pkcs12(option, path, data, text, "ssl.truststore.password")
+    return [_der(certificate) for certificate in _pkcs12_trusted(pkcs12, _pkcs12_keys(data))]
 
 
 def _kind(option: str, path: str, data: bytes, expected: str | None) -> str:
     """Detect the format. Raises OptionError for an unknown one, and for one that contradicts `ssl.*.type`."""
-    kind = _kind_of(data)
-    if kind is None:
+    store_format = _kind_of(data)
+    if store_format is None:
         jceks = int.from_bytes(data[:4], "big") == jks.JCEKS_MAGIC
         raise OptionError(
             f"{named(option)}: {path} is "
             + ("empty" if not data else "a JCEKS store" if jceks else "neither PEM nor PKCS12 nor JKS")
             + (". Make a PKCS12 of it: keytool -importkeystore -deststoretype PKCS12" if jceks else "")
         )
-    if expected is not None and (expected == PEM) != (kind == PEM):
+    if expected is not None and (expected == PEM) != (store_format == PEM):
         name = option.replace(".location", ".type")
         raise OptionError(
-            f"option {shown(name)} is {expected}, and {path} is {kind}. Leave the type out, or correct it"
+            f"option {shown(name)} is {expected}, and {path} is {store_format}. Leave the type out, or correct it"
         )
-    return kind
+    return store_format
 
 
 def _kind_of(data: bytes) -> str | None:
@@ -173,12 +173,12 @@ def _pem_file(option: str, location: str, files: StoreFiles) -> list[pem.Block]:
     return pem_blocks(option, location, data.decode("latin-1"))
 
 
-def _certificates(found: list[pem.Block]) -> list[bytes]:
-    return [block.data for block in found if block.label in pem.CERTIFICATES]
+def _certificates(blocks: list[pem.Block]) -> list[bytes]:
+    return [block.data for block in blocks if block.label in pem.CERTIFICATES]
 
 
-def _one_key(option: str, place: str, found: list[pem.Block]) -> Secret:
-    keys = [block for block in found if block.is_private_key]
+def _one_key(option: str, place: str, blocks: list[pem.Block]) -> Secret:
+    keys = [block for block in blocks if block.is_private_key]
     if len(keys) != 1:
         raise OptionError(f"{named(option)}: {place} holds {len(keys)} private keys; one is needed")
     return Secret(keys[0].text)
@@ -242,19 +242,19 @@ def _pkcs12_identity(config: TlsConfig, path: str, data: bytes) -> tuple[Secret,
             " store, which has one password. Leave out the key's"
         )
     text = password.reveal() if password is not None else None
-    found = _load_pkcs12(option, path, data, text, "ssl.keystore.password")
+    store = _load_pkcs12(option, path, data, text, "ssl.keystore.password")
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-    if found.key is None or found.cert is None:
+    if store.key is None or store.cert is None:
         raise OptionError(f"{named(option)}: {path} holds no private key with a certificate")
     if (keys := _pkcs12_keys(data)) > 1:
         raise OptionError(
             f"{named(option)}: {path} holds {keys} private keys; one is needed. keytool -list names them, and keytool"
             " -delete removes the others"
         )
-    key = found.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
-    chain = [found.cert.certificate]
-    others = [each.certificate for each in found.additional_certs]
+    key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
+    chain = [store.cert.certificate]
+    others = [additional.certificate for additional in store.additional_certs]
     while True:  # a store is not ordered
         issuers = [other for other in others if other.subject == chain[-1].issuer and other not in chain]
         if not issuers:
@@ -262,7 +262,7 @@ def _pkcs12_identity(config: TlsConfig, path: str, data: bytes) -> tuple[Secret,
         chain.append(issuers[0])
 
 
-def _pkcs12_trusted(found: PKCS12KeyAndCertificates, keys: int) -> list[x509.Certificate]:
+def _pkcs12_trusted(store: PKCS12KeyAndCertificates, keys: int) -> list[x509.Certificate]:
     """Select certificates as Java's TrustManagerFactory: a key's own certificate without its issuers, and all others.
 
     keytool marks what is trusted for itself by an attribute (2.16.840.1.113894.746875.1.1), which `cryptography` does
@@ -270,21 +270,21 @@ def _pkcs12_trusted(found: PKCS12KeyAndCertificates, keys: int) -> list[x509.Cer
     keytool writes an entry of its own. This errs to the safe side: where another program names both alike, or writes
     the authority once, it is not trusted, and whoever wants it gives it in a store without a key, or as PEM.
     """
-    others = [each.certificate for each in found.additional_certs]
-    if found.cert is None:
+    others = [additional.certificate for additional in store.additional_certs]
+    if store.cert is None:
         return others
-    own = found.cert.certificate
+    own = store.cert.certificate
     # `cryptography` does not say which certificates belong to further keys: then no issuer counts.
     issued = [own] if keys <= 1 else [own, *others]
     authorities: list[x509.Certificate] = []
     for certificate in issued:  # grows meanwhile
         if certificate.issuer != certificate.subject:
-            new = [one for one in others if one.subject == certificate.issuer and one not in authorities]
+            new = [other for other in others if other.subject == certificate.issuer and other not in authorities]
             authorities += new
             issued += new
-    names = {(one.friendly_name, one.certificate) for one in found.additional_certs if one.friendly_name}
-    entries = [one for one in authorities if sum(certificate == one for _, certificate in names) > 1]
-    return [own, *(one for one in others if one not in authorities or one in entries)]
+    names = {(entry.friendly_name, entry.certificate) for entry in store.additional_certs if entry.friendly_name}
+    entries = [authority for authority in authorities if sum(named == authority for _, named in names) > 1]
+    return [own, *(other for other in others if other not in authorities or other in entries)]
 
 
 def _load_pkcs12(

@@ -166,7 +166,7 @@ class TlsStream:
         if hasattr(self._tls, "get_unverified_chain"):  # Python 3.13
             return tuple(self._tls.get_unverified_chain())
         sent = self._tls._sslobj.get_unverified_chain()  # type: ignore[attr-defined]
-        return tuple(each.public_bytes(_DER) for each in sent or ())
+        return tuple(certificate.public_bytes(_DER) for certificate in sent or ())
 
     def warn_of_expiry(self) -> None:
         """Warn of the broker's certificates that expire within 14 days; of each once in a process."""

@@ -6,7 +6,6 @@ Either another program writes an assertion into a file, or this client signs it 
 
 from __future__ import annotations
 
-import base64
 import json
 import uuid
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from kafkasource.errors import OptionError
 from kafkasource.kafka.security.option import shown
 from kafkasource.kafka.security.secrets import Secret
 from kafkasource.kafka.security.tokens.file import text_of_file
+from kafkasource.kafka.security.tokens.token import base64_of, jwt_part
 
 _PREFIX = "sasl.oauthbearer.assertion"
 ALGORITHMS = ("RS256", "ES256")
@@ -58,8 +58,8 @@ class SignedAssertion:
             header |= template["header"]
             payload |= template["payload"]
         payload |= dict(self.claims)
-        unsigned = f"{_part(header)}.{_part(payload)}"
-        return f"{unsigned}.{_base64(self._signature(unsigned.encode()))}"
+        unsigned = f"{jwt_part(header)}.{jwt_part(payload)}"
+        return f"{unsigned}.{base64_of(self._signature(unsigned.encode()))}"
 
     def _signature(self, data: bytes) -> bytes:
         try:
@@ -88,17 +88,11 @@ class SignedAssertion:
 
 def _template(text: str) -> Mapping[str, Mapping[str, object]]:
     try:
-        found = json.loads(text)
+        template = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(found.get(name, {}), dict) for name in ("header", "payload")):
+        template = None
+    if not isinstance(template, dict) or not all(
+        isinstance(template.get(name, {}), dict) for name in ("header", "payload")
+    ):
         raise OptionError(f"option {shown(f'{_PREFIX}.template.file')}: not a JSON object with header and payload")
-    return {name: found.get(name, {}) for name in ("header", "payload")}
-
-
-def _part(of: Mapping[str, object]) -> str:
-    return _base64(json.dumps(of, separators=(",", ":")).encode())
-
-
-def _base64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+    return {name: template.get(name, {}) for name in ("header", "payload")}

@@ -14,15 +14,15 @@ _REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.(?:amazonaws\.com|
 
 def region_of(host: str) -> str | None:
     """The region in the name of an MSK broker: `b-1.name.x1.c2.kafka.eu-west-1.amazonaws.com`."""
-    found = _REGION.search(host)
-    return None if found is None else found[1].lower()
+    match = _REGION.search(host)
+    return None if match is None else match[1].lower()
 
 
 @dataclass(frozen=True)
 class AwsToken:
-    """With the credentials that AWS's libraries find on the machine, unless a profile or a role is named.
+    """Tokens of Amazon's signer, with the machine's credentials unless a profile or a role is named.
 
-    Of both the profile counts: the chain of Amazon's Java library asks it first (MSKCredentialProvider).
+    A profile takes precedence over a role, as in Amazon's Java library (MSKCredentialProvider).
     """
 
     region: str

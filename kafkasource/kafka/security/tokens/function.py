@@ -15,7 +15,7 @@ _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 @dataclass(frozen=True)
 class FunctionToken:
-    """The function has no arguments. It returns the token, or the token and the seconds for which it is valid."""
+    """Tokens of a user's function. It has no arguments and returns the token, or the token and its life in seconds."""
 
     name: str
     waits = True

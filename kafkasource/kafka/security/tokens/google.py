@@ -5,14 +5,12 @@ The broker wants a JWT that nobody has signed: Google's header, claims, and the 
 
 from __future__ import annotations
 
-import base64
-import json
 from dataclasses import dataclass
 
 from kafkasource.errors import TokenRefused
 from kafkasource.kafka.security.endpoint import HttpClient
 from kafkasource.kafka.security.quoting import printable
-from kafkasource.kafka.security.tokens.token import Token, token_of, token_of_answer
+from kafkasource.kafka.security.tokens.token import Token, base64_of, jwt_part, token_of, token_of_answer
 
 METADATA = "http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default"
 _HEADERS = {"Metadata-Flavor": "Google"}
@@ -34,5 +32,5 @@ class GoogleToken:
             )
         header = {"typ": "JWT", "alg": "GOOG_OAUTH2_TOKEN"}
         claims = {"exp": access.expires_at_s, "iat": now_s, "iss": "Google", "scope": "kafka", "sub": account}
-        parts = (json.dumps(header).encode(), json.dumps(claims).encode(), access.value.reveal().encode())
-        return token_of(".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts), now_s)
+        signature = base64_of(access.value.reveal().encode())
+        return token_of(f"{jwt_part(header)}.{jwt_part(claims)}.{signature}", now_s)

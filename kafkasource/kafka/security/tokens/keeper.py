@@ -1,10 +1,9 @@
 """Keeps the token of one source for all connections of a process, and asks for the next one in time (KIP-255).
 
-There is no thread: who authenticates asks, and the first who asks after the token is due fetches the next one. While
-the old token is valid, a source that fails is only a warning, and whoever comes during the fetch goes on with the old
-one. So a source that is down for a while, or hangs, ends no connection, and nobody asks it in vain where no connection
-needs a token. Without a valid token a fetch that hangs is waited for, but not for ever: each attempt to connect would
-leave a thread here.
+The keeper starts no thread. A connection that authenticates asks it, and the first one after the token is due fetches
+the next token. While the old token is valid, a source that fails is only a warning, and other connections use the old
+token during the fetch. So a source that is down or hangs ends no connection. Without a valid token, connections wait
+for a fetch, but not for ever: each attempt to connect would leave a waiting thread.
 """
 
 from __future__ import annotations

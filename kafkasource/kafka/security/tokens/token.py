@@ -82,6 +82,15 @@ def claims_of(text: str) -> Mapping[str, object]:
     return claims if isinstance(claims, dict) else {}
 
 
+def base64_of(data: bytes) -> str:
+    """The base64 of a JWT's parts: URL-safe, without padding."""
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def jwt_part(content: Mapping[str, object]) -> str:
+    return base64_of(json.dumps(content, separators=(",", ":")).encode())
+
+
 def number_of(claims: Mapping[str, object], name: str) -> float | None:
     """A claim that is a time, if it is one that a clock can show."""
     value = claims.get(name)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from dataclasses import dataclass
 
 from kafkasource.kafka.security.endpoint import HttpClient
-from kafkasource.kafka.security.tokens.token import Token, token_of
+from kafkasource.kafka.security.tokens.token import Token, jwt_part, token_of
 
 Claim = str | float | tuple[str, ...]
 
@@ -22,8 +20,4 @@ class UnsecuredToken:
     def fetch(self, http: HttpClient, now_s: float) -> Token:
         # Whole seconds, rounded down: the broker may check in the same millisecond, and refuses what is in its future.
         claims = {"iat": float(int(now_s)), "exp": now_s + self.lifetime_s, **dict(self.claims)}
-        return token_of(f"{_part({'alg': 'none'})}.{_part(claims)}.", now_s)
-
-
-def _part(of: object) -> str:
-    return base64.urlsafe_b64encode(json.dumps(of, separators=(",", ":")).encode()).decode().rstrip("=")
+        return token_of(f"{jwt_part({'alg': 'none'})}.{jwt_part(claims)}.", now_s)
