@@ -20,7 +20,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * Does what each command says with a client of its own: "SERVERS JOB CLIENT-ID". Answers in the order of the commands:
- * "on", or the exception that ended the job.
+ * "on", or the exception that ended the job. No job ends by a timeout, so the limits only bound a broken run.
  */
 public class CodesOfApis {
     static final TopicPartition T0 = new TopicPartition("t", 0);
@@ -63,14 +63,14 @@ public class CodesOfApis {
         settings.put("retry.backoff.ms", 5);
         settings.put("retry.backoff.max.ms", 20);
         settings.put("reconnect.backoff.ms", 5);
-        settings.put("request.timeout.ms", 2000);
+        settings.put("request.timeout.ms", 10_000);
         settings.put("enable.metrics.push", false);
         return settings;
     }
 
     static KafkaProducer<byte[], byte[]> producer(Map<String, Object> settings) {
-        settings.put("max.block.ms", 3000);
-        settings.put("delivery.timeout.ms", 3000);
+        settings.put("max.block.ms", 30_000);
+        settings.put("delivery.timeout.ms", 30_000);
         settings.put("linger.ms", 0);
         return new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
     }
@@ -104,7 +104,7 @@ public class CodesOfApis {
         settings.put("group.id", name);
         settings.put("enable.auto.commit", false);
         settings.put("auto.offset.reset", "none");
-        settings.put("default.api.timeout.ms", 3000);
+        settings.put("default.api.timeout.ms", 30_000);
         KafkaConsumer<byte[], byte[]> consumer =
             new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
         try {
