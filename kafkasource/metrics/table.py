@@ -24,7 +24,7 @@ class Metric:
     name: str
     labels: tuple[str, ...]
     help: str
-    where: str  # what counts it: source task, sink task, commit (driver), progress (driver)
+    where: str  # what counts it: source task, sink task, plan (driver), commit (driver), progress (driver)
     buckets: tuple[float, ...] = ()
     of_all: Literal["sum", "max"] = "sum"
 
@@ -142,8 +142,8 @@ TABLE = (
     Metric(
         "kafkasource_offsets_skipped_total",
         ("topic",),
-        "Offsets that were lost before the query read them (failOnDataLoss=false).",
-        "source task",
+        "Offsets that were lost before the query read them, where their number is known (failOnDataLoss=false).",
+        "source task, plan (driver)",
     ),
     # Writing. cluster_name: the name in the option `clusters`, else the first bootstrap server.
     Metric(

@@ -3,6 +3,7 @@ import logging
 import pytest
 
 from kafkasource.errors import DataLoss
+from kafkasource.kafka import counters
 from kafkasource.kafka.fetch.loss import PARTITIONS_DELETED, Loss, report
 
 GONE = Loss(PARTITIONS_DELETED, "Partitions t-0 have been deleted.", "They are not read any more.")
@@ -32,6 +33,18 @@ def test_a_deleted_topic_that_is_tolerated_is_a_warning_and_every_other_loss_an_
     assert deleted.text not in str(caught.value).replace(GONE.text, "")
     with pytest.raises(DataLoss):
         report([deleted], fail_on_data_loss=True)
+
+
+def test_a_tolerated_loss_counts_the_offsets_that_it_skips_and_an_error_counts_none(monkeypatch):
+    counted = []
+    monkeypatch.setattr(counters, "count", lambda *call: counted.append(call))
+    losses = [GONE, Loss(PARTITIONS_DELETED, "Gone.", "Not read.", skipped={"t": 3, "u": 4})]
+    with pytest.raises(DataLoss):
+        report(losses, fail_on_data_loss=True)
+    assert not counted
+    report(losses, fail_on_data_loss=False)
+    name = "kafkasource_offsets_skipped_total"
+    assert counted == [(name, 3, "t"), (name, 4, "u")]
 
 
 def test_no_loss_is_no_error(caplog):

@@ -477,9 +477,9 @@ class PartitionFetcher(Generic[Sent]):
                     f"Could not read records in offset [{start}, {resume}) for topic partition {self._tp}: {reason}.",
                     f"{resume - start} offsets are skipped; reading goes on at {resume}.",
                     deleted=deleted,
+                    skipped={self._tp.topic: resume - start},
                 )
             ],
             fail_on_data_loss=self._settings.fail_on_data_loss,
             fail_on_deleted_topic=self._settings.fail_on_deleted_topic,
         )
-        counters.count("kafkasource_offsets_skipped_total", resume - start, self._tp.topic)

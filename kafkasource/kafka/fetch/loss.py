@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafkasource.errors import DataLoss
+from kafkasource.kafka import counters
 from kafkasource.types import TopicPartition
 
 log = logging.getLogger("kafkasource.source")
@@ -37,7 +38,7 @@ UNSEEN = (
 @dataclass(frozen=True, slots=True)
 class Loss:
     """Records that the query had to read and cannot. `action` says how the query continues if it may
-    (`failOnDataLoss=false`).
+    (`failOnDataLoss=false`). `skipped`: how many offsets of each topic it does not read, where that is known.
     """
 
     condition: str
@@ -45,13 +46,14 @@ class Loss:
     action: str
     cause: str = "it aged out, or a topic was deleted, before it was read"
     deleted: bool = False  # a topic was deleted, certainly, and nothing else is wrong
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
 
 def report(losses: Iterable[Loss], *, fail_on_data_loss: bool, fail_on_deleted_topic: bool = True) -> None:
-    """Raise `DataLoss` for all at once that may not be, as `failOnDataLoss` and `failOnDeletedTopic` say, or warn of
-    each and return."""
-    found = list(losses)
-    fatal = [each for each in found if fail_on_data_loss and (fail_on_deleted_topic or not each.deleted)]
+    """Raise one `DataLoss` for all losses that `failOnDataLoss` and `failOnDeletedTopic` forbid. Without any, warn of
+    each loss, count its skipped offsets and return."""
+    reported = list(losses)
+    fatal = [loss for loss in reported if fail_on_data_loss and (fail_on_deleted_topic or not loss.deleted)]
     if fatal:
         texts = " ".join(f"[KAFKA_DATA_LOSS.{loss.condition}] {loss.text}" for loss in fatal)
         causes = "; ".join(dict.fromkeys(loss.cause for loss in fatal))
@@ -59,11 +61,13 @@ def report(losses: Iterable[Loss], *, fail_on_data_loss: bool, fail_on_deleted_t
             f"Some data may have been lost: {causes}. {texts}"
             " To warn and go on instead, set the option failOnDataLoss to false."
         )
-    for loss in found:
+    for loss in reported:
         log.warning("Some data may have been lost. [KAFKA_DATA_LOSS.%s] %s %s", loss.condition, loss.text, loss.action)
+        for topic, offsets in loss.skipped.items():
+            counters.count("kafkasource_offsets_skipped_total", offsets, topic)
 
 
 def describe(partitions: Iterable[TopicPartition], more: Mapping[TopicPartition, str] | None = None) -> str:
-    """`t-0, t-1`, sorted; a long list is cut and counted. `more` is said of each in brackets."""
+    """`t-0, t-1`, sorted. Cuts a long list and counts the rest. `more`: a text for each partition, in brackets."""
     names = [f"{tp} ({more[tp]})" if more else str(tp) for tp in sorted(partitions)]
     return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")

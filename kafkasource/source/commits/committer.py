@@ -18,7 +18,7 @@ import queue
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -26,10 +26,12 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from kafkasource.errors import BrokerError, DeadlineExceeded, KafkaSourceError, UnknownTopicOrPartition
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.network.log_view import Verdict
 from kafkasource.kafka.process import PerProcess
 from kafkasource.source.commits.rivals import Rivals
 from kafkasource.source.commits.sigterm import CLOSE_S, close_at_sigterm, closed
-from kafkasource.source.plan.offsets import PartitionOffsets
+from kafkasource.source.plan.offsets import PartitionOffsets, StreamOffset
+from kafkasource.source.plan.planner import other_epochs, topics_with_other_ids, verdict
 from kafkasource.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -58,10 +60,8 @@ class Ledger:
     """Decides what to commit to a group, and when. It knows what was committed, and does no I/O. Times in seconds."""
 
     def __init__(self) -> None:
-        self._newest: dict[TopicPartition, int] = {}
-        self._topic_ids: dict[str, uuid.UUID] = {}
-        self._leader_epochs: LeaderEpochs = {}  # of the newest offsets
-        self._told: dict[TopicPartition, int] = {}
+        self._newest = StreamOffset({})
+        self._committed: dict[TopicPartition, int] = {}
         self._pending: dict[TopicPartition, int] = {}
         self._not_before_s = float("-inf")
         self._renew_s = float("inf")
@@ -74,35 +74,33 @@ class Ledger:
 
         Of two offsets with different epochs the offset with the later epoch is newer, else the higher offset.
         """
-        known = self._topic_ids
-        recreated = {topic for topic, topic_id in topic_ids.items() if known.get(topic, topic_id) != topic_id}
-        topics = {tp.topic for tp in offsets}
-        self._topic_ids = {topic: each for topic, each in {**known, **topic_ids}.items() if topic in topics}
-        self._told = {tp: offset for tp, offset in self._told.items() if tp in offsets and tp.topic not in recreated}
-        later, earlier = self._under_other_leaders(leader_epochs, recreated)
-        self._newest = {
-            tp: offset if tp.topic in recreated or tp in later else max(offset, self._newest.get(tp, offset))
+        known, offered = self._newest, StreamOffset({}, topic_ids, leader_epochs)
+        recreated = topics_with_other_ids(known, offered)
+        others = [tp for tp in other_epochs(known, offered) if tp.topic not in recreated]
+        later = {tp for tp in others if verdict(known, offered, tp) is Verdict.NEWER_LEADER}
+        # An older epoch means an offer that comes late. Without topic ids `verdict` takes it for another topic.
+        earlier = {tp for tp in others if tp not in later and tp in known.offsets}
+        newest = {
+            tp: offset if tp.topic in recreated or tp in later else max(offset, known.offsets.get(tp, offset))
             for tp, offset in offsets.items()
             if tp not in earlier
-        } | {tp: self._newest[tp] for tp in earlier if tp in offsets}
-        self._pending = {tp: offset for tp, offset in self._newest.items() if self._told.get(tp) != offset}
+        } | {tp: known.offsets[tp] for tp in earlier if tp in offsets}
+        topics = {tp.topic for tp in offsets}
+        ids = {topic: topic_id for topic, topic_id in {**known.topic_ids, **topic_ids}.items() if topic in topics}
+        epochs = {**leader_epochs, **{tp: known.leader_epochs[tp] for tp in earlier}} if earlier else leader_epochs
+        self._newest = StreamOffset(newest, ids, epochs)
+        self._committed = {
+            tp: offset for tp, offset in self._committed.items() if tp in offsets and tp.topic not in recreated
+        }
+        self._pending = self._not_committed()
 
-    def _under_other_leaders(
-        self, offered: LeaderEpochs, recreated: Collection[str]
-    ) -> tuple[set[TopicPartition], set[TopicPartition]]:
-        """The partitions whose offered epochs are later, and those whose offered epochs are earlier, than the known."""
-        known = self._leader_epochs
-        if offered is known or offered == known:
-            return set(), set()
-        later = {tp for tp, epoch in offered.items() if tp.topic in recreated or epoch > known.get(tp, epoch)}
-        earlier = {tp for tp, epoch in offered.items() if epoch < known.get(tp, epoch) and tp in self._newest} - later
-        self._leader_epochs = {**offered, **{tp: known[tp] for tp in earlier}} if earlier else offered
-        return later, earlier
+    def _not_committed(self) -> dict[TopicPartition, int]:
+        return {tp: offset for tp, offset in self._newest.offsets.items() if self._committed.get(tp) != offset}
 
     def due(self, now_s: float) -> dict[TopicPartition, int]:
         """The offsets to commit now. Empty: nothing yet."""
         if now_s >= self._renew_s:
-            self._pending = dict(self._newest)
+            self._pending = dict(self._newest.offsets)
         return self._pending if now_s >= self._not_before_s else {}
 
     def wait_s(self, now_s: float) -> float | None:
@@ -117,10 +115,10 @@ class Ledger:
 
     def committed(self, offsets: PartitionOffsets, now_s: float) -> None:
         """`now_s`: when the commit was sent."""
-        if offsets.keys() >= self._newest.keys():
+        if offsets.keys() >= self._newest.offsets.keys():
             self._renew_s = now_s + RENEW_EVERY_S
-        self._told.update(offsets)
-        self._pending = {tp: offset for tp, offset in self._newest.items() if self._told.get(tp) != offset}
+        self._committed.update(offsets)
+        self._pending = self._not_committed()
         self._not_before_s = now_s + COMMIT_EVERY_S
         self._failures = 0
 

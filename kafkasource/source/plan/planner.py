@@ -8,6 +8,7 @@ compares them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -38,15 +39,19 @@ class ReadPlan:
 
 def recreated_topics(before: StreamOffset, now: StreamOffset) -> set[str]:
     """Topics whose name belongs to another topic now, as far as ids show it, or epochs where ids are not known."""
-    found: set[str] = set()
-    if before.topic_ids != now.topic_ids:
-        found.update(
-            topic
-            for topic, topic_id in now.topic_ids.items()
-            if compare(LogView(before.topic_ids.get(topic)), LogView(topic_id)) is Verdict.ANOTHER_TOPIC
-        )
-    found.update(tp.topic for tp in other_epochs(before, now) if _verdict(before, now, tp) is Verdict.ANOTHER_TOPIC)
-    return found
+    by_epochs = {tp.topic for tp in other_epochs(before, now) if verdict(before, now, tp) is Verdict.ANOTHER_TOPIC}
+    return topics_with_other_ids(before, now) | by_epochs
+
+
+def topics_with_other_ids(before: StreamOffset, now: StreamOffset) -> set[str]:
+    """Topics whose ids are known and not the same."""
+    if before.topic_ids == now.topic_ids:
+        return set()
+    return {
+        topic
+        for topic, topic_id in now.topic_ids.items()
+        if compare(LogView(before.topic_ids.get(topic)), LogView(topic_id)) is Verdict.ANOTHER_TOPIC
+    }
 
 
 def new_leaders(before: StreamOffset, now: StreamOffset) -> dict[TopicPartition, int]:
@@ -54,7 +59,7 @@ def new_leaders(before: StreamOffset, now: StreamOffset) -> dict[TopicPartition,
     return {
         tp: before.leader_epochs[tp]
         for tp in other_epochs(before, now)
-        if _verdict(before, now, tp) is Verdict.NEWER_LEADER
+        if verdict(before, now, tp) is Verdict.NEWER_LEADER
     }
 
 
@@ -66,7 +71,8 @@ def other_epochs(before: StreamOffset, now: StreamOffset) -> list[TopicPartition
     return [tp for tp, epoch in now.leader_epochs.items() if known.get(tp, epoch) != epoch]
 
 
-def _verdict(before: StreamOffset, now: StreamOffset, tp: TopicPartition) -> Verdict:
+def verdict(before: StreamOffset, now: StreamOffset, tp: TopicPartition) -> Verdict:
+    """Compare the partition's log with the log known before."""
     return compare(before.view(tp), now.view(tp))
 
 
@@ -184,7 +190,7 @@ def _recreated(topics: Collection[str], begin: StreamOffset, until: StreamOffset
         if before is not None and now is not None:
             shown = f"its id was {before} and is {now} now"
         else:
-            fell = [tp for tp in other_epochs(begin, until) if _verdict(begin, until, tp) is Verdict.ANOTHER_TOPIC]
+            fell = [tp for tp in other_epochs(begin, until) if verdict(begin, until, tp) is Verdict.ANOTHER_TOPIC]
             tp = min(tp for tp in fell if tp.topic == topic)
             shown = (
                 f"the leader epoch of {tp} was {begin.leader_epochs[tp]} and is {until.leader_epochs[tp]} now, and it"
@@ -228,6 +234,7 @@ def _new(
                 loss.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO,
                 f"Added partition {tp} starts from {earliest[tp]} instead of 0.",
                 f"It is read from {earliest[tp]}.",
+                skipped={tp.topic: earliest[tp]},
             )
 
 
@@ -254,7 +261,10 @@ def _absent(
             text = f"Partitions {names} have been deleted with their topics. {_unread(partitions, read, seen_ends)}"
         else:
             text = f"Partitions {names} have been deleted.{unseen}"
-        yield Loss(loss.PARTITIONS_DELETED, text, "They are not read any more.", deleted=certain)
+        skipped: Counter[str] = Counter()
+        for tp in partitions:
+            skipped[tp.topic] += max(0, seen_ends.get(tp, 0) - read[tp])
+        yield Loss(loss.PARTITIONS_DELETED, text, "They are not read any more.", deleted=certain, skipped=+skipped)
     if subscription is not None and others:
         names = loss.describe(others)
         add = names if isinstance(subscription, Assign) else ", ".join(sorted({tp.topic for tp in others})[:20])

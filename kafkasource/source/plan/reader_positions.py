@@ -180,7 +180,9 @@ def _begun(
         said = f"{start.option!r} says {offset}"
         if offset < first[tp] and tp not in symbols:
             text = f"Could not read records in offset [{offset}, {first[tp]}) for topic partition {tp}: {said}, {log}."
-            losses.append(Loss(loss.COULD_NOT_READ_OFFSET_RANGE, text, f"Reading begins at {first[tp]}."))
+            skipped = {tp.topic: first[tp] - offset}
+            action = f"Reading begins at {first[tp]}."
+            losses.append(Loss(loss.COULD_NOT_READ_OFFSET_RANGE, text, action, skipped=skipped))
         elif offset > last[tp] and start.was_in_log(tp):
             text = (
                 f"Partition {tp} offset was changed from {offset} to {last[tp]}: {said}, {log} (topic recreated, log"

@@ -105,7 +105,8 @@ class BatchReader(DataSourceReader):
                     loss.COULD_NOT_READ_OFFSET_RANGE,
                     f"Could not read records in offset [{offset}, {ends[tp]}) for topic partition {tp}: its log ends at"
                     f" {beyond[tp]} (option {self._end.option!r}).",
-                    "What there is is read.",
+                    "The read continues with the records that exist.",
+                    skipped={tp.topic: ends[tp] - offset},
                 )
                 for tp, offset in cut.items()
             ],
