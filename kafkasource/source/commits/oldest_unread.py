@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from kafkasource import metrics
 from kafkasource.errors import BrokerError, KafkaSourceError
 from kafkasource.kafka.records import header as h
-from kafkasource.source.plan.record_weights import fetch_samples
+from kafkasource.source.plan.samples import Requests, Sampler, longest_waiting
 from kafkasource.types import IsolationLevel, TopicPartition
 
 if TYPE_CHECKING:
@@ -28,9 +28,7 @@ log = logging.getLogger("kafkasource.source")
 
 ASK_EVERY_S = 10.0  # at most
 ASK_AFTER_FAILURE_S = 60.0  # a leader that does not answer would hold up each trigger
-MOST_PARTITIONS = 64  # at a time; the others have their turn
 _EACH_BYTES = 16 << 10
-_MOST_ALONE = 8  # partitions whose first batch is larger, each in a request of its own that brings the batch whole
 _MESSAGE_TIMESTAMP = struct.Struct(">q")
 _MESSAGE_TIMESTAMP_POS = 18  # of a message v1: offset, size, crc, magic and attributes are before it
 
@@ -45,8 +43,7 @@ class OldestUnread:
         wanted: Callable[[], bool] = metrics.wanted,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._cluster = cluster
-        self._isolation_level = isolation_level
+        self._sampler = Sampler(cluster, isolation_level)
         self._wanted = wanted
         self._clock = clock
         self._due_s = -math.inf
@@ -65,31 +62,22 @@ class OldestUnread:
         if unknown and self._clock() >= self._due_s:
             self._due_s = self._clock() + ASK_EVERY_S
             self._asked_s = {tp: asked_s for tp, asked_s in self._asked_s.items() if tp in next_offsets}
-            unknown.sort(key=lambda tp: (self._asked_s.get(tp, -math.inf), tp))
             try:
-                self._ask(unknown[:MOST_PARTITIONS], unread)
+                self._ask(longest_waiting(unknown, self._asked_s), unread)
             except KafkaSourceError as error:
                 log.debug("the oldest unread records are not known: %s", error)
                 self._due_s = self._clock() + ASK_AFTER_FAILURE_S
         return dict(self._known)
 
     def _ask(self, partitions: list[TopicPartition], unread: Mapping[TopicPartition, int]) -> None:
-        by_leader: dict[int, list[TopicPartition]] = {}
-        leaders = {tp: self._cluster.metadata.leader_id(tp) for tp in partitions}
-        for tp, leader in leaders.items():
-            if leader is not None:
-                by_leader.setdefault(leader, []).append(tp)
-        empty = self._learn(list(by_leader.items()), unread)
-        alone = [(leader, [tp]) for tp in empty[:_MOST_ALONE] if (leader := leaders[tp]) is not None]
-        if alone:
-            self._learn(alone, unread)
+        too_large = self._learn(self._sampler.by_leader(partitions), unread)
+        if too_large:
+            self._learn(self._sampler.each_alone(too_large), unread)
 
-    def _learn(
-        self, requests: list[tuple[int, list[TopicPartition]]], unread: Mapping[TopicPartition, int]
-    ) -> list[TopicPartition]:
+    def _learn(self, requests: Requests, unread: Mapping[TopicPartition, int]) -> list[TopicPartition]:
         """Note what these leaders answer. Returns the partitions whose first batch was too large for the answer."""
         empty, answered = [], set()
-        for tp, records in fetch_samples(self._cluster, requests, unread, _EACH_BYTES, self._isolation_level):
+        for tp, records in self._sampler.fetch(requests, unread, _EACH_BYTES):
             answered.add(tp)
             self._asked_s[tp] = self._clock()
             if isinstance(records, BrokerError):

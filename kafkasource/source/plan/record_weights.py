@@ -4,8 +4,9 @@
 the number of bytes between two offsets. So the driver fetches a little where a micro-batch begins, and looks only at
 the headers of the record batches: bytes / offsets that they cover. Each micro-batch sends one request per leader, in
 parallel. The requests wait for no records and bring at most SAMPLE_BYTES in all. A first record batch comes whole,
-however large it is (KIP-74), and takes seconds over a slow line. So what is old, and partitions of topics that are
-known, are asked for during one percent of the time at most. A topic of which nothing is known is asked about at once.
+however large it is (KIP-74), and takes seconds over a slow line. So the driver spends at most one percent of
+the time on samples that renew old weights or that add partitions of known topics. It asks about an unknown topic at
+once.
 
 The micro-batch may hold heavier records than those at its beginning. A partition of which nothing was seen gets the
 mean of its topic. If nothing was seen of the topic either, it gets the mean of all topics until its turn to be asked
@@ -18,18 +19,15 @@ from __future__ import annotations
 import logging
 import math
 import time
-import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from kafkasource.errors import BrokerError, KafkaSourceError, OffsetOutOfRange, error_for
+from kafkasource.errors import BrokerError, KafkaSourceError, OffsetOutOfRange
 from kafkasource.kafka.cluster.offsets import EARLIEST
-from kafkasource.kafka.fetch.messages import fetch_body, last_version, partition_row
-from kafkasource.kafka.protocol.apis import FETCH
-from kafkasource.kafka.protocol.schema import Body
 from kafkasource.kafka.records import header as h
 from kafkasource.source.plan.offsets import Offsets, PartitionOffsets
+from kafkasource.source.plan.samples import TIMEOUT_MS, Requests, Sampler, longest_waiting
 from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 
 if TYPE_CHECKING:
@@ -38,14 +36,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("kafkasource.source")
 
 SAMPLE_BYTES = 1 << 20  # for one micro-batch; a first record batch that is larger comes whole (KIP-74)
-SAMPLE_PARTITIONS = 64  # for one micro-batch; the others have their turn in the next
 # Unknown records count as heavy where a limit protects memory: brokers take batches of 1 MiB at most
 # (message.max.bytes). For packing they count as usual ones.
 UNKNOWN_WEIGHT, USUAL_WEIGHT = float(1 << 20), 1024.0
 _LEAST_SAMPLE_BYTES, _MOST_SAMPLE_BYTES = 16 << 10, 64 << 10  # for one partition
 _SHARE_OF_LIMIT = 8  # a sample brings at most this part of a micro-batch's limit
-_MOST_ALONE = 8  # requests for one partition each that follow in the same micro-batch
-_TIMEOUT_MS = 2_000
 _FIRST_TIMEOUT_MS = 10_000  # where nothing is known of a topic: 1 MB over 1 Mbit/s takes 8 s
 _MOST_RETRY_S = 60  # between samples that teach nothing of an unknown topic; at first 1 s
 _MARGIN = 8  # records may have become heavier by this factor since the last sample
@@ -53,8 +48,6 @@ _MAX_AGE_S = 60
 _FORGOTTEN_AFTER_S = 3_600  # forget weights that were not used for this long, such as those of a deleted topic
 _SELDOM = 100  # times as long as a sample took, until one is taken again for its age alone
 _MAX_AGE_OF_HEAVY_S = 5  # where records that became heavier by that factor would change the packing
-
-Sample = tuple[TopicPartition, "memoryview | bytes | BrokerError"]
 
 
 class RecordWeights:
@@ -68,7 +61,7 @@ class RecordWeights:
         self, cluster: Cluster, isolation_level: IsolationLevel, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._cluster = cluster
-        self._isolation_level = isolation_level
+        self._sampler = Sampler(cluster, isolation_level)
         self._clock = clock
         self._sampled_at = -math.inf
         self._took_s = 0.0  # the last sample that taught something
@@ -168,27 +161,18 @@ class RecordWeights:
         """
         self._sampled_at = self._clock()
         self._forget()
-        chosen = sorted(begin, key=lambda tp: (self._answered_at.get(tp, -math.inf), tp))[:SAMPLE_PARTITIONS]
+        chosen = longest_waiting(begin, self._answered_at)
         most = min(SAMPLE_BYTES, limit_bytes // _SHARE_OF_LIMIT) // len(chosen)
         each = max(min(most, _MOST_SAMPLE_BYTES), _LEAST_SAMPLE_BYTES)
         self._in_vain = (self._in_vain & begin.keys()) | set(chosen)
-        too_large, failed = self._learn(self._by_leader(chosen), begin, begin, each)
+        too_large, failed = self._learn(self._sampler.by_leader(chosen), begin, begin, each)
         at = self._after_errors(failed, begin)
         if at:
-            too_large += self._learn(self._by_leader(at), begin, at, each)[0]
+            too_large += self._learn(self._sampler.by_leader(at), begin, at, each)[0]
         topics = self._topics if _light(sizes, self._estimates(sizes, unknown), limit_bytes) else set()
-        alone = [tp for tp in too_large if tp not in self._weights and tp.topic not in topics][:_MOST_ALONE]
+        alone = [tp for tp in too_large if tp not in self._weights and tp.topic not in topics]
         if alone:
-            requests = [(leader, [tp]) for leader, led in self._by_leader(alone) for tp in led]
-            self._learn(requests, begin, {**begin, **at}, _LEAST_SAMPLE_BYTES)
-
-    def _by_leader(self, partitions: Iterable[TopicPartition]) -> list[tuple[int, list[TopicPartition]]]:
-        by_leader: dict[int, list[TopicPartition]] = {}
-        for tp in partitions:
-            leader = self._cluster.metadata.leader_id(tp)
-            if leader is not None:
-                by_leader.setdefault(leader, []).append(tp)
-        return list(by_leader.items())
+            self._learn(self._sampler.each_alone(alone), begin, {**begin, **at}, _LEAST_SAMPLE_BYTES)
 
     def _after_errors(
         self, failed: Mapping[TopicPartition, BrokerError], begin: Mapping[TopicPartition, int]
@@ -214,7 +198,7 @@ class RecordWeights:
 
     def _learn(
         self,
-        requests: list[tuple[int, list[TopicPartition]]],
+        requests: Requests,
         begin: Mapping[TopicPartition, int],
         at: Mapping[TopicPartition, int],
         each: int,
@@ -226,8 +210,8 @@ class RecordWeights:
         """
         empty, failed = [], {}
         known = all(tp.topic in self._topics for _, partitions in requests for tp in partitions)
-        timeout_ms = max(_TIMEOUT_MS, 3_000 * self._took_s) if known else _FIRST_TIMEOUT_MS
-        for tp, records in fetch_samples(self._cluster, requests, at, each, self._isolation_level, timeout_ms):
+        timeout_ms = max(TIMEOUT_MS, 3_000 * self._took_s) if known else _FIRST_TIMEOUT_MS
+        for tp, records in self._sampler.fetch(requests, at, each, timeout_ms):
             if isinstance(records, BrokerError):
                 failed[tp] = records
                 self._answered_at[tp] = self._sampled_at
@@ -246,57 +230,6 @@ class RecordWeights:
         return empty, failed
 
 
-def fetch_samples(
-    cluster: Cluster,
-    requests: list[tuple[int, list[TopicPartition]]],
-    begin: Mapping[TopicPartition, int],
-    each: int,
-    isolation_level: IsolationLevel,
-    timeout_ms: float = _TIMEOUT_MS,
-) -> Iterator[Sample]:
-    """Records of these partitions from `begin` on: `each` bytes of each, and at least one batch of the first.
-
-    All requests go in parallel and wait for no record. A leader that does not answer in time gives nothing.
-    """
-    sent = []
-    for leader, partitions in requests:
-        ids = {tp.topic: cluster.metadata.topic_id(tp.topic) for tp in partitions}
-        body = _request(cluster, partitions, begin, ids, each, isolation_level)
-        pending = cluster.caller.send(
-            leader, FETCH, body, timeout_ms=timeout_ms, max_version=last_version(ids.values())
-        )
-        sent.append((pending, partitions, ids))
-    cluster.caller.wait(*(pending for pending, _, _ in sent))
-    for pending, partitions, ids in sent:
-        try:
-            yield from _records_of(pending.result(), partitions, ids)
-        except KafkaSourceError as error:
-            log.debug("no sample of the records on node %d: %s", pending.node_id, error)
-
-
-def _request(
-    cluster: Cluster,
-    partitions: Sequence[TopicPartition],
-    begin: Mapping[TopicPartition, int],
-    ids: Mapping[str, uuid.UUID | None],
-    each: int,
-    isolation_level: IsolationLevel,
-) -> Body:
-    topics: dict[str, list[dict[str, int]]] = {}
-    for tp in partitions:
-        known = cluster.metadata.partition(tp)
-        row = partition_row(tp, begin[tp], known.leader_epoch if known else None, each)
-        topics.setdefault(tp.topic, []).append(row)
-    return fetch_body(
-        topics,
-        ids,
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=each * len(partitions),
-        isolation_level=isolation_level,
-    )
-
-
 def _light(sizes: Mapping[TopicPartition, int], weights: Mapping[TopicPartition, float], limit_bytes: int) -> bool:
     """Whether this many offsets stay below the limit even if records are heavier than known."""
     return _MARGIN * sum(size * weights[tp] for tp, size in sizes.items()) < limit_bytes
@@ -308,18 +241,6 @@ def _sizes(ranges: Iterable[OffsetRange]) -> dict[TopicPartition, int]:
     for one in ranges:
         sizes[one.topic_partition] = sizes.get(one.topic_partition, 0) + one.size
     return sizes
-
-
-def _records_of(body: Body, asked: Sequence[TopicPartition], ids: Mapping[str, uuid.UUID | None]) -> Iterator[Sample]:
-    wanted = set(asked)
-    names = {topic_id: topic for topic, topic_id in ids.items()}
-    for topic in body["responses"]:
-        name = topic.get("topic") or names.get(topic.get("topic_id")) or ""
-        for row in topic["partitions"]:
-            tp = TopicPartition(name, row["partition_index"])
-            if tp in wanted:
-                code = row["error_code"]
-                yield tp, error_for(code, f"Fetch of {tp}") if code else row["records"] or b""
 
 
 def weight_of(records: memoryview | bytes, fetch_offset: int) -> float | None:
