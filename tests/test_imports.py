@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +60,27 @@ def test_a_process_of_spark_imports_nothing_of_ours_before_it_connects():
     """Spark waits ten seconds for that; our classes come over the connection."""
     ended = subprocess.run([sys.executable, "-c", BEFORE_IT_CONNECTS], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "[]"
+
+
+# What the driver, the process of a stream and a task load for the plain binary read of a topic.
+PLAIN_READ = """
+import json, sys
+from kafkasource.datasource import KafkaDataSource
+source = KafkaDataSource({"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t"})
+schema = source.schema()
+source.reader(schema)
+source.streamReader(schema)
+import kafkasource.kafka.cluster.cache, kafkasource.kafka.fetch.kept_cluster
+print(json.dumps({name: module.__file__ for name, module in sys.modules.items() if name.startswith("kafkasource.")}))
+"""
+
+
+def test_a_plain_binary_read_loads_no_module_of_another_feature_and_few_lines():
+    ended = subprocess.run([sys.executable, "-c", PLAIN_READ], capture_output=True, text=True, check=True)
+    files = json.loads(ended.stdout)
+    other_features = {"formats", "exactly_once", "mirror", "tools", "testing", "sink"}
+    assert {name for name in files if name.split(".")[1] in other_features} == set()
+    sources = [Path(file).with_name(Path(file).name.split(".")[0] + ".py") for file in files.values()]
+    lines = sum(len(path.read_text().splitlines()) for path in sources if path.exists())
+    assert len(files) < 260
+    assert lines < 36_000
