@@ -2,18 +2,17 @@
 
 A process's shared cluster may remember a topic or a leader that is older than the plan's, or one that is newer:
 
-    SAME            the common case: nothing is asked
-    ANOTHER_TOPIC   metadata are asked for; where it stays another, nothing is fetched by that name
-    OLD_NEWS        metadata are asked for; requests name the plan's epoch, which a leader that is too old refuses
-    NEWER_LEADER    a leader was elected after the plan: it is asked where the plan's epoch ends
+    SAME            the common case: the task asks nothing
+    ANOTHER_TOPIC   the task asks for metadata; if the topic stays another, it fetches nothing by that name
+    OLD_NEWS        the task asks for metadata; requests name the plan's epoch, which a leader that is too old refuses
+    NEWER_LEADER    a leader was elected after the plan: the task asks it where the plan's epoch ends
 
-(`kafka.network.log_view` has the comparison.) Any broker tells metadata, also one that is cut off from the
-controllers and has
-old ones. So where an answer lacks what was planned, another broker is asked, and no log is gone because one broker of
-several says so. Nor is it truncated because its leader says so once.
+`kafka.network.log_view` compares. Any broker answers with metadata, even a broker that is cut off from the controllers
+and has old metadata. So if an answer lacks the planned log, the task asks another broker: the word of one broker of
+several does not make a log gone, and one answer of its leader does not make it truncated.
 
-A plan's epoch is no older than any record below the plan's end. Where that epoch ends earlier in the new leader's log,
-the log was truncated (an unclean election): the records behind are gone, and what has their offsets now is not them.
+No record below the plan's end has a later epoch than the plan's. If that epoch ends earlier in the new leader's log,
+the log was truncated (an unclean election): the records behind are gone, and other records have their offsets now.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@
     report        the gauges of each task as lines in a folder
     this_process  the budget of this process
 
-It imports `process` and `metrics`, nothing else of the package. `source` and `sink` take leases. A process that has a
-budget hands its gauges to `metrics`.
+`fetch`, `producer` and the sink take leases. A process that has a budget offers its gauges through `kafka.counters`.
 """
 
 from kafkasource.kafka.memory.blocks import Block

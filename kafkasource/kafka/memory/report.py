@@ -1,9 +1,9 @@
 """Writes a process's gauges at the end of each of its tasks, as lines of JSON in a folder: `KAFKASOURCE_MEMORY_LOG`.
 
 Python workers start and end, and no other process can ask them. One file for each worker (`<pid>.jsonl`) outlives it.
-Peaks of parts are those of one task: each line starts from zero. `native_peak_bytes` and `resident_peak_bytes` are
-those of the process so far. On a cluster set `spark.executorEnv.KAFKASOURCE_MEMORY_LOG`; the folder is on the
-executor's host.
+The peaks of parts belong to one task: each line starts from zero. `native_peak_bytes` and `resident_peak_bytes` belong
+to the whole life of the process until then. On a cluster set `spark.executorEnv.KAFKASOURCE_MEMORY_LOG`; the folder is
+on the executor's host.
 """
 
 from __future__ import annotations
