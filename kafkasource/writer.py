@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 from kafkasource import options as option_table
 from kafkasource.errors import OptionError
 from kafkasource.kafka.producer.config import ProducerConfig
-from kafkasource.kafka.producer.delivery import Delivery, Outlet
+from kafkasource.kafka.producer.delivery import DeadLetterTopic, Delivery
 from kafkasource.kafka.producer.producer import Producer
 from kafkasource.sink.columns import InvalidSchema, SinkSchema, check_dead_letters
 from kafkasource.sink.dead_letters import dead_letter_topic_of, require_topic
@@ -80,7 +80,8 @@ class Writer:
         self._max_block_ms = config.max_block_ms
         self._trusted_ms = 0  # the first write looks whether the topics are there
         self._partitioner = partitioner_of(parsed["partitioner"], config.batch_bytes)
-        self._outlet = None if self._dead_letter_topic is None else Outlet(self._dead_letter_topic, self._partitioner)
+        self._dead_letters: DeadLetterTopic | None = None  # known from the first write on
+        self._cluster_id: str | None = None
         self._producer = Producer(config)
         self._delivering: AbstractContextManager[Delivery] | None = None
         self._delivery: Delivery | None = None
@@ -100,14 +101,16 @@ class Writer:
         schema = self._schema(rows)
         if self._delivery is None:
             create_missing(*self._create, trusted_ms=self._trusted_ms)
-            if self._outlet is not None:
-                found = require_topic(self._create[0], self._outlet.topic, trusted_ms=self._trusted_ms)
-                self._outlet = replace(self._outlet, cluster_id=found)
+            if self._dead_letter_topic is not None:
+                from kafkasource.formats.dead_letters.makers import topic_for_records
+
+                topic = self._dead_letter_topic
+                self._cluster_id = require_topic(self._create[0], topic, trusted_ms=self._trusted_ms)
+                self._dead_letters = topic_for_records(topic, self._partitioner, self._cluster_id)
             self._trusted_ms = self._max_block_ms
-            self._delivering = self._producer.delivery(delivery=Delivery(outlet=self._outlet))
+            self._delivering = self._producer.delivery(delivery=Delivery(dead_letters=self._dead_letters))
             self._delivery = self._delivering.__enter__()
-        if self._outlet is not None:
-            schema = replace(schema, cluster_id=self._outlet.cluster_id)
+        schema = replace(schema, cluster_id=self._cluster_id)
         for batch in [rows] if not hasattr(rows, "to_batches") else rows.to_batches():
             for part in schema.rows(batch):
                 self._producer.append(part, self._partitioner, self._delivery)

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkasource.errors import BadRecord, KafkaSourceError
-from kafkasource.kafka.producer import dead_letters
 from kafkasource.kafka.producer.rows import Column, InvalidRow, Rows, all_null_as_none
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE, int32_column
 from kafkasource.kafka.records.arrow.packed import PACKED_COLUMN, Unpacked, unpack
@@ -29,9 +28,11 @@ from kafkasource.types import BAD_RECORD_COLUMN
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
+    from kafkasource.formats.framing import Side
     from kafkasource.formats.writing.formats import WriteFormat
     from kafkasource.formats.writing.rows import CannotEncodeColumn
 
+_SIDES: tuple[Side, ...] = ("key", "value")
 _STRING_OR_BINARY = ("string", "binary")
 _ACCEPTED: dict[str, tuple[str, ...]] = {  # Spark's catalog strings by column, in the order they are checked
     "topic": ("string",),
@@ -47,6 +48,9 @@ _NULL_TOPIC = (
 _NO_TIMESTAMP = {"ms": -1, "us": -1_000, "ns": -1_000_000}  # -1 ms by Arrow's unit
 _OFFSET: dict[str, tuple[str, ...]] = {"offset": ("bigint",)}  # where a mirror's rows, or dead letters, were read
 _BAD_RECORD: dict[str, tuple[str, ...]] = {BAD_RECORD_COLUMN: (BAD_RECORD,)}
+
+# The columns that say where a row was read. None of them is null in a bad row.
+_PLACE = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
 
 
 class InvalidSchema(KafkaSourceError, ValueError):
@@ -149,7 +153,7 @@ class SinkSchema:
 
     def _refused(self, bad: pa.RecordBatch, errors: Sequence[CannotEncodeColumn]) -> Rows:
         """The dead letters of rows that the writer's schema does not take. Raises InvalidRow."""
-        from kafkasource.formats.writing.refused_rows import as_json, count, headers_of_row
+        from kafkasource.formats.dead_letters.makers import count_rows, of_rows
 
         assert self.dead_letter_topic is not None
         if self.topic is not None:
@@ -158,27 +162,25 @@ class SinkSchema:
             topics = self._column(bad, "topic", pa.string())
         if topics.null_count:
             raise InvalidRow(_NULL_TOPIC)
-        typed = {each.side for each in self.formats}
-        sides = {
-            side: as_json(bad.column(self.positions[side]), errors[0])
-            if side in typed
-            else self._column(bad, side, pa.binary())
-            for side in ("key", "value")
+        typed = [each.side for each in self.formats]
+        sides: dict[Side, Column] = {
+            side: bad.column(self.positions[side]) if side in typed else self._column(bad, side, pa.binary())
+            for side in _SIDES
             if side in self.positions
         }
         partitions = self._column(bad, "partition", pa.int32())
-        place = [topics, pa.nulls(bad.num_rows) if partitions is None else partitions, pa.nulls(bad.num_rows)]
-        own = _headers(self._column(bad, "headers", HEADERS_TYPE))
-        count(self.cluster_name, topics.to_pylist(), errors)
-        return Rows(
-            topic=self.dead_letter_topic,
-            count=bad.num_rows,
-            keys=all_null_as_none(sides.get("key")),
-            values=sides["value"],
-            headers=headers_of_row(own, place, errors, [side for side in sides if side in typed], self.cluster_id),
-            partitions=None,
+        letters = of_rows(
+            self.dead_letter_topic,
+            self.cluster_id,
+            sides,
+            errors,
+            typed,
+            place=[topics, pa.nulls(bad.num_rows) if partitions is None else partitions, pa.nulls(bad.num_rows)],
+            headers=_headers(self._column(bad, "headers", HEADERS_TYPE)),
             timestamps_ms=_milliseconds(self._column(bad, "timestamp", None)),
         )
+        count_rows(self.cluster_name, topics.to_pylist(), errors)
+        return letters
 
     def _of_batch(self, batch: pa.RecordBatch, records: Mapping[str, Column], headers: Column | None) -> Iterator[Rows]:
         """`records`: the keys or values that were encoded. `headers`: None means those of the column."""
@@ -218,35 +220,28 @@ class SinkSchema:
     def _dead_letters(self, bad: pa.RecordBatch) -> Rows:
         """The dead letters of rows that are all bad."""
         column = bad.column(self.positions[BAD_RECORD_COLUMN])
-        reasons = pc.struct_field(column, "reason")
         if self.dead_letter_topic is None:
-            raise self._error(bad, reasons)
-        place = {name: self._column(bad, name, kind) for name, kind in dead_letters.PLACE.items()}
-        for name, each in place.items():
-            if each is None or each.null_count:
+            raise self._error(bad, pc.struct_field(column, "reason"))
+        from kafkasource.formats.dead_letters.makers import of_undecoded
+
+        place = {name: self._column(bad, name, data_type) for name, data_type in _PLACE.items()}
+        for name, values in place.items():
+            if values is None or values.null_count:
                 raise InvalidRow(
                     f"column {name!r} is null in a row whose column {BAD_RECORD_COLUMN!r} is not: there it must say "
                     "where the record was read"
                 )
-        headers = _headers(self._column(bad, "headers", HEADERS_TYPE))
-        return Rows(
-            topic=self.dead_letter_topic,
-            count=bad.num_rows,
-            keys=all_null_as_none(pc.struct_field(column, "key").cast(pa.binary())),
-            values=pc.struct_field(column, "value").cast(pa.binary()),
-            headers=dead_letters.headers_of(
-                headers,
-                [*place.values()],
-                reasons,
-                {dead_letters.CLUSTER_ID: pc.struct_field(column, "clusterId")},
-            ),
-            partitions=None,
+        return of_undecoded(
+            self.dead_letter_topic,
+            column,
+            [*place.values()],
+            headers=_headers(self._column(bad, "headers", HEADERS_TYPE)),
             timestamps_ms=_milliseconds(self._column(bad, "timestamp", None)),
         )
 
     def _error(self, bad: pa.RecordBatch, reasons: Column) -> BadRecord:
         """Raise the error of the first of these rows."""
-        place = {name: bad.column(self.positions[name])[0] for name in dead_letters.PLACE if name in self.positions}
+        place = {name: bad.column(self.positions[name])[0] for name in _PLACE if name in self.positions}
         where = ", ".join(f"{name} {value}" for name, value in place.items()) or "a row"
         return BadRecord(
             f"{where}: column {BAD_RECORD_COLUMN!r} is not null, as the record could not be decoded: {reasons[0]}",

@@ -1,11 +1,8 @@
-"""Dead letters: records that a read could not decode, in a topic of their own (`badRecords=topic:NAME`).
+"""The topic and the columns that dead letters need (`badRecords=topic:NAME`). `formats.dead_letters` makes them.
 
 A row whose column `badRecord` is not null becomes one. The column has the key and the value as they were read, and the
 columns topic, partition, offset and headers say where, and with which headers. The dead letter has the same bytes
 and headers. Behind these are the headers by which Kafka's share groups say where a dead letter comes from (KIP-1191).
-
-A row that a writer's schema does not take becomes one, too (`formats.writing.refused_rows`), as JSON in place of a
-record.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from kafkasource.exactly_once.crash_points import REFUSED, crash_point
 from kafkasource.exactly_once.task.content import ContentSum
 from kafkasource.exactly_once.task.plan import TaskResult
 from kafkasource.kafka.cluster.cluster import Cluster
-from kafkasource.kafka.producer.delivery import Delivery, Outlet
+from kafkasource.kafka.producer.delivery import DeadLetterTopic, Delivery
 from kafkasource.kafka.producer.producer import shared_producer
 from kafkasource.kafka.producer.producer_id import TaskTransaction
 from kafkasource.kafka.producer.rows import Rows
@@ -45,16 +45,18 @@ def to_one(
 ) -> ClusterReport:
     """Write the rows of Spark's Arrow batches to the only cluster. `task`: with exactly once."""
     partitioner = partitioner_of(target.partitioner, target.config.batch_bytes)
-    outlet = None
+    dead_letters: DeadLetterTopic | None = None
     if schema.dead_letter_topic is not None:
+        from kafkasource.formats.dead_letters.makers import topic_for_records
+
         taking = partial(crash_point, REFUSED)
-        outlet = Outlet(schema.dead_letter_topic, partitioner, schema.cluster_id, taking)
+        dead_letters = topic_for_records(schema.dead_letter_topic, partitioner, schema.cluster_id, taking)
 
     def write(taken: Iterator[Rows], transaction: TaskTransaction | None = None) -> dict[TopicPartition, Written]:
         # The producer is taken only now: `ExactlyOnceTask.run` first waits for a row, and a producer ends when nobody
         # has used it for five minutes.
         producer = shared_producer(target.config)
-        with producer.delivery(delivery=Delivery(transaction, outlet)) as delivery:
+        with producer.delivery(delivery=Delivery(transaction, dead_letters)) as delivery:
             for rows in taken:
                 producer.append(rows, partitioner, delivery)
         return delivery.written

@@ -10,10 +10,11 @@ from confluent_reader import cluster_id_of, messages_of
 
 from kafkasource import options
 from kafkasource.errors import InvalidRecord, MessageTooLarge
+from kafkasource.formats.dead_letters.makers import topic_for_records
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.producer.config import ProducerConfig
-from kafkasource.kafka.producer.delivery import Delivery, Outlet
+from kafkasource.kafka.producer.delivery import Delivery
 from kafkasource.kafka.producer.partitioner import Partitioner
 from kafkasource.kafka.producer.producer import Producer
 from kafkasource.kafka.producer.producer_id import TaskTransaction
@@ -139,8 +140,8 @@ def test_in_a_transaction_good_rows_and_dead_letters_are_seen_together(kafka, ki
         for commit in (False, True):
             name = f"p-{topic}"
             transaction = TaskTransaction.open(kafka.cluster.transactions, name, 60_000, kafka.dialect)
-            outlet = Outlet(dead, partitioner, cluster_id_of(kafka.servers))
-            with producer.delivery(delivery=Delivery(transaction, outlet)) as delivery:
+            dead_letters = topic_for_records(dead, partitioner, cluster_id_of(kafka.servers))
+            with producer.delivery(delivery=Delivery(transaction, dead_letters)) as delivery:
                 producer.append(rows.rows(topic), partitioner, delivery)
             assert kafka.messages(topic, settled=False) == kafka.messages(dead, 1, settled=False) == []
             kafka.cluster.transactions.end(name, transaction.producer, commit, kafka.dialect)

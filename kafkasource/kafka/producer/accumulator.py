@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kafkasource.errors import ClientClosed, KafkaSourceError
 from kafkasource.kafka import counters
 from kafkasource.kafka.producer import log as producer_log
-from kafkasource.kafka.producer import refused
+from kafkasource.kafka.producer import unwritable
 from kafkasource.kafka.producer.batch import Allotment, ProducerBatch
 from kafkasource.kafka.producer.config import ProducerConfig
 from kafkasource.kafka.producer.delivery import Delivery
@@ -159,18 +159,18 @@ class RecordAccumulator:
         """Make a batch of its own for a row that is too large for a common one."""
         row = position if rows.order is None else rows.order[position]
         needed = rows.columns.max_record_bytes(row)
-        outlet = rows.delivery.outlet
+        dead_letters = rows.delivery.dead_letters
         # A dead letter has the bytes that were too large for its own topic: only the broker's limit is left for it.
-        is_dead_letter = outlet is not None and tp.topic == outlet.topic
+        is_dead_letter = dead_letters is not None and tp.topic == dead_letters.topic
         limit, option = min(
             (self._config.max_request_bytes, "max.request.size"), (self._pool.total_bytes, "buffer.memory")
         )
         if needed > limit and not is_dead_letter:
             reason = f"a record for {tp} takes up to {needed} bytes, more than 'kafka.{option}' ({limit})"
-            if outlet is None:
+            if dead_letters is None:
                 raise RecordTooLarge(f"{reason}: raise that option, and the topic's max.message.bytes if smaller")
-            rows.delivery.set_aside(refused.dead_letters(outlet, tp, rows.columns, {row: reason}))
-            refused.count(self._config.cluster_name, tp, option)
+            rows.delivery.set_aside(dead_letters.letters_of(tp, rows.columns, {row: reason}))
+            unwritable.count(self._config.cluster_name, tp, option)
             return
         batch = self._open(tp, needed, rows, wait=True, beyond=is_dead_letter)
         assert batch is not None

@@ -134,8 +134,8 @@ class ProducerBatch:
     @property
     def has_dead_letters(self) -> bool:
         """May records that a broker refuses leave it? Dead letters themselves may not."""
-        outlet = self.delivery.outlet
-        return outlet is not None and outlet.topic != self.topic_partition.topic
+        dead_letters = self.delivery.dead_letters
+        return dead_letters is not None and dead_letters.topic != self.topic_partition.topic
 
     @property
     def sequenced(self) -> bool:

@@ -7,7 +7,7 @@ sender drops batches of a failed delivery, and they leave no trace in the next o
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,24 +19,26 @@ if TYPE_CHECKING:
     from kafkasource.kafka.producer.partitioner import Partitioner
     from kafkasource.kafka.producer.rows import Rows
     from kafkasource.kafka.producer.sharing import Compressor
+    from kafkasource.kafka.records.builder import RecordColumns
 
 
 @dataclass(frozen=True)
-class Outlet:
+class DeadLetterTopic:
     """The topic for a task's records that cannot be written to their own topic: `badRecords=topic:NAME`."""
 
     topic: str
     partitioner: Partitioner
-    cluster_id: str | None = None  # Kafka's id of the cluster that is written to
+    # Makes dead letters of the records with these numbers, by the reason of each.
+    letters_of: Callable[[TopicPartition, RecordColumns, Mapping[int, str]], Rows]
     taking: Callable[[], None] = lambda: None  # the task's thread is about to hand dead letters over
 
 
 class Delivery:
     """Batches opened, acknowledged, failed. Any thread may call any method."""
 
-    def __init__(self, transaction: TaskTransaction | None = None, outlet: Outlet | None = None) -> None:
+    def __init__(self, transaction: TaskTransaction | None = None, dead_letters: DeadLetterTopic | None = None) -> None:
         self.transaction = transaction  # None: at least once, under the producer's own id
-        self.outlet = outlet  # None: such a record fails the task
+        self.dead_letters = dead_letters  # None: such a record fails the task
         # Dead letters that the task's thread has not handed over: at most the records that the pool held when it last
         # did, and those of the Arrow batch that it is appending.
         self._set_aside: list[Rows] = []
@@ -124,11 +126,11 @@ class Delivery:
             self._open_batches -= 1
             self._settled.notify_all()
 
-    def set_aside(self, dead_letters: Rows, *, batches: int = 0) -> None:
+    def set_aside(self, letters: Rows, *, batches: int = 0) -> None:
         """Set aside these records, which cannot be written to their topic, and settle this many batches."""
         with self._settled:
             self._open_batches -= batches
-            self._set_aside.append(dead_letters)
+            self._set_aside.append(letters)
             self._settled.notify_all()
 
     def take_set_aside(self) -> list[Rows]:
@@ -138,8 +140,8 @@ class Delivery:
         with self._settled:
             taken, self._set_aside = self._set_aside, []
             self.flushing = False  # there is more to append
-        if self.outlet is not None:
-            self.outlet.taking()
+        if self.dead_letters is not None:
+            self.dead_letters.taking()
         return taken
 
     def abandon(self, error: BaseException) -> None:

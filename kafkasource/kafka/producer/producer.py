@@ -138,8 +138,8 @@ class Producer:
         """Append what was set aside as dead letters. False: nothing was."""
         dead_letters = delivery.take_set_aside()
         for rows in dead_letters:
-            assert delivery.outlet is not None
-            self._append(rows, delivery.outlet.partitioner, delivery)
+            assert delivery.dead_letters is not None
+            self._append(rows, delivery.dead_letters.partitioner, delivery)
         return bool(dead_letters)
 
     def append(self, rows: Rows, partitioner: Partitioner, delivery: Delivery) -> None:

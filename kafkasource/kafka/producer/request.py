@@ -253,7 +253,7 @@ def of_transaction(error: BaseException, transactional_id: str) -> BaseException
 
 def explained(error: BaseException, batch: ProducerBatch) -> BaseException:
     """Advice for the user that the error itself cannot give."""
-    transaction, outlet = batch.delivery.transaction, batch.delivery.outlet
+    transaction, dead_letters = batch.delivery.transaction, batch.delivery.dead_letters
     of_one_record = isinstance(error, OF_ONE_RECORD)
     if isinstance(error, BrokerError) and (batch.records_gone or (batch.has_dead_letters and of_one_record)):
         return error.at(
@@ -265,7 +265,7 @@ def explained(error: BaseException, batch: ProducerBatch) -> BaseException:
             f"{error.context}: earlier records were given up, and it is unknown whether a broker stored an earlier "
             "attempt of these. The task must run again"
         )
-    if outlet is not None and isinstance(error, BrokerError) and of_one_record:
+    if dead_letters is not None and isinstance(error, BrokerError) and of_one_record:
         return error.at(
             f"{error.context}: a dead letter in a batch of {batch.size} bytes. The topic of 'badRecords' must take "
             "every record: raise its max.message.bytes and message.timestamp.before.max.ms and .after.max.ms, and "

@@ -28,7 +28,7 @@ from kafkasource.kafka import counters
 from kafkasource.kafka.cluster.caller import servers_of
 from kafkasource.kafka.network.metadata import TopicMetadata
 from kafkasource.kafka.producer import log as producer_log
-from kafkasource.kafka.producer import refused
+from kafkasource.kafka.producer import unwritable
 from kafkasource.kafka.producer.batch import ProducerBatch
 from kafkasource.kafka.producer.client import AwaitedTopics, Client, Pending, Wakeup
 from kafkasource.kafka.producer.config import ProducerConfig
@@ -397,7 +397,7 @@ class Sender:
             return False
         identity = batch.delivery.transaction or self._identity.current
         try:
-            some_left = refused.set_aside(answer, self._queues, identity)
+            some_left = unwritable.set_aside(answer, self._queues, identity)
         except CorruptRecordBatch as error:  # as in `_split`
             self._give_up(batch, error)
             some_left = False

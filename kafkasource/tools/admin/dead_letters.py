@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafkasource.kafka.producer.dead_letters import CLUSTER_ID, FORMATS, MESSAGE, OFFSET, PARTITION, TOPIC
+from kafkasource.formats.dead_letters.headers import CLUSTER_ID, FORMATS, MESSAGE, OFFSET, PARTITION, TOPIC
 
 if TYPE_CHECKING:
     import pyarrow as pa

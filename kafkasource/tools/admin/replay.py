@@ -37,9 +37,10 @@ from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
 from kafkasource.exactly_once.crash_points import crash_point
 from kafkasource.exactly_once.decision import MAX_METADATA_BYTES
 from kafkasource.exactly_once.decision_status import RETENTION_MS
+from kafkasource.formats.dead_letters.headers import PREFIX, TOPIC
+from kafkasource.formats.dead_letters.makers import topic_for_records
 from kafkasource.kafka.producer.config import ProducerConfig
-from kafkasource.kafka.producer.dead_letters import PREFIX, TOPIC
-from kafkasource.kafka.producer.delivery import Delivery, Outlet
+from kafkasource.kafka.producer.delivery import Delivery
 from kafkasource.kafka.producer.producer import Producer
 from kafkasource.kafka.producer.producer_id import TaskTransaction
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
@@ -294,10 +295,10 @@ class Replay:
     ) -> Counter[str]:
         back = self._choice.back(rows, origins)
         schema = SinkSchema(None, {name: number for number, name in enumerate(back.schema.names)})
-        topic, outlet = self._choice.topic, None
+        topic, dead_letters = self._choice.topic, None
         if self._choice.to is None:  # else the dead letter would lose the name of its own topic: the run fails
-            outlet = Outlet(topic, self._partitioner, self._reader.cluster.metadata.cluster_id)
-        with producer.delivery(delivery=Delivery(transaction, outlet)) as delivery:
+            dead_letters = topic_for_records(topic, self._partitioner, self._reader.cluster.metadata.cluster_id)
+        with producer.delivery(delivery=Delivery(transaction, dead_letters)) as delivery:
             for part in schema.rows(back):
                 producer.append(part, self._partitioner, delivery)
         sent: Counter[str] = Counter()

@@ -19,8 +19,9 @@ from kafkasource.errors import (
     NotLeaderOrFollower,
     OutOfOrderSequenceNumber,
 )
-from kafkasource.kafka.producer import refused
-from kafkasource.kafka.producer.delivery import Delivery, Outlet
+from kafkasource.formats.dead_letters.makers import topic_for_records
+from kafkasource.kafka.producer import unwritable
+from kafkasource.kafka.producer.delivery import Delivery
 from kafkasource.kafka.producer.partitioner import Partitioner
 from kafkasource.kafka.producer.pool import BufferPoolExhausted
 from kafkasource.kafka.producer.producer_id import TaskTransaction
@@ -80,7 +81,8 @@ class Task:
     def __init__(self, rig, *, transaction=False):
         self.rig = rig
         joined = TaskTransaction.open(FakeTransactions(), "p-0", 1000, 2) if transaction else None
-        self.delivery = rig.sender.begin(delivery=Delivery(joined, Outlet("dlq", Partitioner(4096), "the cluster")))
+        dead_letters = topic_for_records("dlq", Partitioner(4096), "the cluster")
+        self.delivery = rig.sender.begin(delivery=Delivery(joined, dead_letters))
         self.dead = []
 
     def take(self):
@@ -407,13 +409,13 @@ def test_whatever_is_refused_or_lost_no_record_is_doubled_or_moved_and_none_is_m
 
 def takes_all(monkeypatch):
     """One bad record takes the good ones of its batch with it."""
-    right = refused.set_aside
+    right = unwritable.set_aside
 
     def planted(answer, *rest):
         words = dict.fromkeys(range(answer.batch.record_count), b"")
         return right(replace(answer, refused=words), *rest)
 
-    monkeypatch.setattr(refused, "set_aside", planted)
+    monkeypatch.setattr(unwritable, "set_aside", planted)
 
 
 def takes_one(monkeypatch):

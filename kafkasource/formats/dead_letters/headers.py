@@ -10,9 +10,6 @@ import pyarrow as pa
 from kafkasource.kafka.producer.rows import Column
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
 
-PLACE = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
-"""Where a row was read, and the types of these columns; none is null in a bad row."""
-
 PREFIX = "__dlq.errors."
 TOPIC, PARTITION, OFFSET, MESSAGE = (PREFIX + name for name in ("topic", "partition", "offset", "message"))
 CLUSTER_ID = PREFIX + "cluster.id"  # Kafka's id of the cluster with this topic; not in KIP-1191
@@ -26,9 +23,11 @@ NO_MORE: Mapping[str, Column] = MappingProxyType({})
 def headers_of(
     own: Column | None, place: Sequence[Column], reasons: Column, more: Mapping[str, Column] = NO_MORE
 ) -> pa.ListArray:
-    """Headers of dead letters: the record's own, in their order, and those that say where it was read and why it is
-    bad; `more`, by name, behind them. All values are text; a null has no header. `place`: the columns `PLACE`. A record
-    that was not read, but could not be written, has no offset."""
+    """Headers of dead letters: the record's own, in their order, then those that say where it was read and why it is
+    bad, then `more`, by name. All values are text; a null has no header.
+
+    `place`: topic, partition and offset. A record that was not read, but could not be written, has no offset.
+    """
     before = [None] * len(reasons) if own is None else own.to_pylist()
     whys = zip(*(each.to_pylist() for each in (*place, reasons.fill_null(""), *more.values())), strict=True)
     return pa.array(

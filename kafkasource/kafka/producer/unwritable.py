@@ -1,7 +1,7 @@
 """Records that cannot be written to their topic, as rows for the topic of dead letters (`badRecords=topic:NAME`).
 
 A broker refuses some records for what is in them, one by one: one that is larger than the topic's max.message.bytes,
-one without a key for a compacted topic, one with a timestamp out of bounds (KIP-467 tells which of a batch). It stores
+one without a key for a compacted topic, one with a timestamp out of bounds (the answer names them: KIP-467). It stores
 nothing of their batch. The sender takes them out, and sends the others again in the batch's place.
 
 So sequences would have a gap, and the broker would refuse all that comes behind. Kafka's Java producer moves the
@@ -17,20 +17,12 @@ again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import pyarrow as pa
-
 from kafkasource.errors import BrokerError
 from kafkasource.kafka import counters
 from kafkasource.kafka.producer import log as producer_log
-from kafkasource.kafka.producer.dead_letters import CLUSTER_ID, headers_of
-from kafkasource.kafka.producer.delivery import Outlet
 from kafkasource.kafka.producer.producer_id import Identity
 from kafkasource.kafka.producer.queues import PartitionQueues
 from kafkasource.kafka.producer.request import Answer
-from kafkasource.kafka.producer.rows import Column, Rows
-from kafkasource.kafka.records.builder import RecordColumns
 from kafkasource.types import TopicPartition
 
 
@@ -40,9 +32,9 @@ def set_aside(answer: Answer, queues: PartitionQueues, identity: Identity | None
 
     `identity`: that of the next batches. Raises CorruptRecordBatch as `PartitionQueues.take_out` does.
     """
-    batch, error, outlet = answer.batch, answer.error, answer.batch.delivery.outlet
+    batch, error, dead_letters = answer.batch, answer.error, answer.batch.delivery.dead_letters
     assert isinstance(error, BrokerError)
-    assert outlet is not None
+    assert dead_letters is not None
     words = {number: text or answer.words for number, text in answer.refused.items()} or {0: answer.words}
     columns, some_left = queues.take_out(batch, words)
     producer_log.setting_aside(batch, len(words), error)
@@ -50,36 +42,9 @@ def set_aside(answer: Answer, queues: PartitionQueues, identity: Identity | None
     if identity is not None and identity.producer_id == batch.producer_id:
         identity.give_back(batch.topic_partition, len(words))
     reasons = {number: f"{error.name}: {text or error.doc}" for number, text in words.items()}
-    letters = dead_letters(outlet, batch.topic_partition, columns, reasons)
+    letters = dead_letters.letters_of(batch.topic_partition, columns, reasons)
     batch.delivery.set_aside(letters, batches=0 if some_left else 1)
     return some_left
-
-
-def dead_letters(outlet: Outlet, tp: TopicPartition, columns: RecordColumns, reasons: Mapping[int, str]) -> Rows:
-    """The records of these numbers as rows for the outlet's topic: their bytes, headers and times, and where they
-    should have gone, why they could not."""
-    numbers = pa.array(reasons, pa.int32())
-    count = len(numbers)
-
-    def pick(column: Column | None) -> Column | None:
-        return None if column is None else column.take(numbers)
-
-    values = pick(columns.values)
-    place = [pa.array([tp.topic] * count), pa.array([tp.partition] * count, pa.int32()), pa.nulls(count, pa.int64())]
-    return Rows(
-        topic=outlet.topic,
-        count=count,
-        keys=pick(columns.keys),
-        values=pa.nulls(count, pa.binary()) if values is None else values,
-        headers=headers_of(
-            pick(columns.headers),
-            place,
-            pa.array(reasons.values(), pa.string()),
-            {CLUSTER_ID: pa.array([outlet.cluster_id] * count, pa.string())},
-        ),
-        partitions=None,
-        timestamps_ms=pick(columns.timestamps_ms),
-    )
 
 
 def count(cluster: str, tp: TopicPartition, reason: str, records: int = 1) -> None:
