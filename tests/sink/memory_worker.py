@@ -46,7 +46,7 @@ def main(told):
     proxy = Proxy()
     proxy.address = tuple(told["proxy"])
     client = NetworkClient(config.client, connector=ThroughProxy(config.client, proxy))
-    producer_module._kept.get().producers[config] = Producer(config, client=client)
+    producer_module._cache.get().producers[config] = Producer(config, client=client)
     writer = StreamWriter(named, StructType([StructField("value", BinaryType())]))
     for line in sys.stdin:
         started = time.monotonic()

@@ -119,7 +119,7 @@ def test_a_broker_killed_in_the_middle_of_a_task_loses_and_repeats_nothing(produ
 
 
 def test_each_configuration_has_one_producer_and_few_are_kept(kafka_broker, monkeypatch):
-    monkeypatch.setattr(producer_module._kept.get(), "producers", {})
+    monkeypatch.setattr(producer_module._cache.get(), "producers", {})
     monkeypatch.setattr(producer_module, "_MAX_PRODUCERS", 2)
     made = []
     for linger in (1, 2, 3):

@@ -51,7 +51,7 @@ def producer_with(monkeypatch):
 
     def make(client, **written):
         producer = Producer(ProducerConfig.from_options(sink_options(**written)), client=client)
-        monkeypatch.setattr(producer_module._kept.get(), "producers", {producer.config: producer})
+        monkeypatch.setattr(producer_module._cache.get(), "producers", {producer.config: producer})
         made.append(producer)
         return producer
 

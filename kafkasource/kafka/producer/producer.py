@@ -23,10 +23,10 @@ from kafkasource.kafka.network.metadata import Metadata, TopicMetadata
 from kafkasource.kafka.network.network_client import NetworkClient
 from kafkasource.kafka.process import PerProcess
 from kafkasource.kafka.producer.accumulator import RecordAccumulator
+from kafkasource.kafka.producer.cache import ProducerCache
 from kafkasource.kafka.producer.client import Client, Wakeup
 from kafkasource.kafka.producer.config import ProducerConfig
 from kafkasource.kafka.producer.delivery import Delivery
-from kafkasource.kafka.producer.kept import Kept
 from kafkasource.kafka.producer.partitioner import Partitioner
 from kafkasource.kafka.producer.pool import Buffer, BufferPool
 from kafkasource.kafka.producer.producer_id import TaskTransaction
@@ -248,16 +248,16 @@ def available(topic: TopicMetadata) -> list[int]:
 
 def _made(config: ProducerConfig) -> Producer:
     producer = Producer(config)
-    producer.retire = lambda: _kept.get().retire(config, producer)
+    producer.retire = lambda: _cache.get().retire(config, producer)
     return producer
 
 
-def _keep() -> Kept[ProducerConfig, Producer]:
-    return Kept(_made, lambda producer: producer.close())
+def _new_cache() -> ProducerCache[ProducerConfig, Producer]:
+    return ProducerCache(_made, lambda producer: producer.close())
 
 
-_kept = PerProcess(_keep)
-counters.keeps("producers", lambda: len(kept.producers) if (kept := _kept.if_made) is not None else 0)
+_cache = PerProcess(_new_cache)
+counters.keeps("producers", lambda: len(cache.producers) if (cache := _cache.if_made) is not None else 0)
 
 
 def shared_producer(config: ProducerConfig) -> Producer:
@@ -266,4 +266,4 @@ def shared_producer(config: ProducerConfig) -> Producer:
     Producers that are unused for five minutes end in their own threads. If there are more than `_MAX_PRODUCERS`, this
     call ends those that are unused for longest. A producer that a task uses never ends.
     """
-    return _kept.get().hand_out([config], _MAX_PRODUCERS)[0]
+    return _cache.get().hand_out([config], _MAX_PRODUCERS)[0]

@@ -29,7 +29,7 @@ from kafkasource.sink.clusters.deliveries import ClusterDelivery, Dropped, Ledge
 from kafkasource.sink.clusters.offset_spans import HandedOver, Mapped, gathered
 from kafkasource.sink.clusters.placement import Placement
 from kafkasource.sink.clusters.producers import ClusterProducers
-from kafkasource.sink.clusters.routing import Placed, by_partition
+from kafkasource.sink.clusters.routing import RowsByProducer, by_partition
 from kafkasource.sink.clusters.slow_cluster import Queue, Step, excess, step
 from kafkasource.sink.clusters.targets import ClusterTarget
 from kafkasource.types import Discarded, TopicPartition, Written
@@ -240,7 +240,7 @@ class FanOut:
                 if not into.refused:
                     raise
 
-    def _placed(self, rows: Rows, one: _Sending, delivery: FanOutDelivery) -> Placed | None:
+    def _placed(self, rows: Rows, one: _Sending, delivery: FanOutDelivery) -> RowsByProducer | None:
         """None: the cluster does not say which partitions the topic has, so the rows must be discarded."""
         last_named = 0
         if rows.partitions is not None and one.target.partitioning == "source":

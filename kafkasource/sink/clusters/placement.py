@@ -14,7 +14,7 @@ from itertools import count
 
 from kafkasource.kafka.producer.rows import Rows
 from kafkasource.kafka.producer.sharing import SharedRows
-from kafkasource.sink.clusters.routing import Placed, Placer
+from kafkasource.sink.clusters.routing import Placer, RowsByProducer
 from kafkasource.sink.clusters.targets import ClusterTarget
 from kafkasource.sink.partitioner import partitioner_of
 
@@ -29,7 +29,7 @@ class Placement:
         self._placers: dict[_Place, Placer] = {}
         self._numbers = count()
         self._rows: Rows | None = None
-        self._placed: dict[_Place, Placed] = {}
+        self._placed: dict[_Place, RowsByProducer] = {}
         self._encodings: list[_Rule] = []  # of the clusters that get the rows
         self._shared: dict[tuple[int, _Rule], SharedRows] = {}
 
@@ -45,7 +45,7 @@ class Placement:
             self._placed.clear()
             self._shared.clear()
 
-    def place(self, rows: Rows, target: ClusterTarget, partitions: int, available: Sequence[int]) -> Placed:
+    def place(self, rows: Rows, target: ClusterTarget, partitions: int, available: Sequence[int]) -> RowsByProducer:
         """Place rows like `Placer.place`. Clusters that place alike share the result, if all get these rows."""
         key = _placing(target), partitions, tuple(available)
         placer = self._placers.get(key)
@@ -60,7 +60,7 @@ class Placement:
             placed = self._placed[key] = placer.place(rows, partitions, available)
         return placed
 
-    def shared(self, rows: Rows, placed: Placed, target: ClusterTarget) -> SharedRows | None:
+    def shared(self, rows: Rows, placed: RowsByProducer, target: ClusterTarget) -> SharedRows | None:
         """The part of these rows that the cluster shares with others. The first cluster that asks leads. None:
         nothing."""
         encoding = _encoding(target)

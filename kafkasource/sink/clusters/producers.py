@@ -9,8 +9,8 @@ from kafkasource.kafka import counters, memory
 from kafkasource.kafka.cluster.cache import Use
 from kafkasource.kafka.process import PerProcess
 from kafkasource.kafka.producer.batch import ProducerBatch
+from kafkasource.kafka.producer.cache import ProducerCache
 from kafkasource.kafka.producer.client import Client
-from kafkasource.kafka.producer.kept import Kept
 from kafkasource.kafka.producer.pool import BufferPool
 from kafkasource.kafka.producer.producer import Producer, monotonic_ms
 from kafkasource.sink.clusters.deliveries import Dropped
@@ -127,19 +127,19 @@ class ClusterProducers:
 def _made(target: ClusterTarget) -> ClusterProducers:
     producers = ClusterProducers(target)
     for producer in producers.producers:
-        producer.retire = lambda: _kept.get().retire(target, producers)  # all producers of the cluster end, or none
+        producer.retire = lambda: _cache.get().retire(target, producers)  # all producers of the cluster end, or none
     return producers
 
 
-def _keep() -> Kept[ClusterTarget, ClusterProducers]:
-    return Kept(_made, lambda producers: producers.close(0))
+def _new_cache() -> ProducerCache[ClusterTarget, ClusterProducers]:
+    return ProducerCache(_made, lambda producers: producers.close(0))
 
 
-_kept = PerProcess(_keep)
-counters.keeps("producers", lambda: len(kept.producers) if (kept := _kept.if_made) is not None else 0)
+_cache = PerProcess(_new_cache)
+counters.keeps("producers", lambda: len(cache.producers) if (cache := _cache.if_made) is not None else 0)
 
 
 def shared_producers(targets: Mapping[str, ClusterTarget]) -> dict[str, ClusterProducers]:
     """The producers of this process for these clusters. Missing ones are made. Unused ones end as those of
     `shared_producer` do."""
-    return dict(zip(targets, _kept.get().hand_out(targets.values(), _MAX_CLUSTERS), strict=True))
+    return dict(zip(targets, _cache.get().hand_out(targets.values(), _MAX_CLUSTERS), strict=True))

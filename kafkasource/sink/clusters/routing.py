@@ -50,7 +50,7 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Placed:
+class RowsByProducer:
     """The rows that each producer must append. Leaves out producers without rows."""
 
     order: memoryview | None  # row numbers; None: the rows in their own order
@@ -76,16 +76,16 @@ class Placer:
         self._by_key = by_key
         self._turn = 0  # the producer of the next Arrow batch's rows without a key
 
-    def place(self, rows: Rows, count: int, available: Sequence[int]) -> Placed:
+    def place(self, rows: Rows, count: int, available: Sequence[int]) -> RowsByProducer:
         """`count` and `available` are as in `Partitioner.partitions`, and so are the errors."""
         if self._by_key:
             rows = replace(rows, partitions=None)
         partitions = self._partitioner.partitions(rows, count, available)
         if self._producers == 1:
             if count == 1:
-                return Placed(None, {0: [(0, 0, rows.count)]})
+                return RowsByProducer(None, {0: [(0, 0, rows.count)]})
             order, spans = order_by_partition(int32_values(partitions), count)
-            return Placed(order, {0: spans})
+            return RowsByProducer(order, {0: spans})
         turn, self._turn = self._turn, (self._turn + 1) % self._producers
         places = pc.add(pc.multiply(producers_of(rows, self._producers, turn), scalar(count, pa.int32())), partitions)
         order, spans = order_by_partition(int32_values(places), self._producers * count)
@@ -93,7 +93,7 @@ class Placer:
         for place, first, last in spans:
             producer, partition = divmod(place, count)
             by_producer.setdefault(producer, []).append((partition, first, last))
-        return Placed(order, by_producer)
+        return RowsByProducer(order, by_producer)
 
 
 def by_partition(rows: Rows) -> tuple[memoryview, list[Span]]:

@@ -112,7 +112,7 @@ def kept(monkeypatch):
         made.append(Producer(config, client=AcknowledgingClient({T0: 1}), clock_ms=clock))
         return made[-1]
 
-    monkeypatch.setattr(producer_module._kept.get(), "producers", {})
+    monkeypatch.setattr(producer_module._cache.get(), "producers", {})
     monkeypatch.setattr(producer_module, "Producer", producer)
     yield clock
     for one in made:
@@ -163,7 +163,7 @@ def test_a_producer_that_nobody_uses_for_five_minutes_ends_by_itself(kept):
     first.sender.wakeup()
     first._thread.join(60)
     assert not first.alive()
-    assert producer_module._kept.get().producers == {}
+    assert producer_module._cache.get().producers == {}
     assert shared(1) is not first
 
 
@@ -177,7 +177,7 @@ def test_a_task_of_exactly_once_writes_its_first_row_however_long_that_took(kept
 
     def late_batches():
         kept.now_ms += 301_000
-        for idle in list(producer_module._kept.get().producers.values()):
+        for idle in list(producer_module._cache.get().producers.values()):
             idle.sender.wakeup()
             idle._thread.join(60)
         yield pa.record_batch([pa.array([b"a", b"b"])], names=["value"])

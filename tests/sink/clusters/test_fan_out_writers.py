@@ -426,7 +426,7 @@ def test_a_worker_keeps_its_producers_for_the_next_task_and_not_for_ever(monkeyp
             self.closed = True
 
     monkeypatch.setattr(producers_module, "ClusterProducers", Kept)
-    monkeypatch.setattr(producers_module._kept.get(), "producers", {})
+    monkeypatch.setattr(producers_module._cache.get(), "producers", {})
     shared = producers_module.shared_producers
     found = targets.parse(written()).by_name
     first = shared(found)
