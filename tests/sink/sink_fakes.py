@@ -198,7 +198,7 @@ def is_transactional(batch):
 
 
 class FakeTransactions:
-    """As `Cluster.transactions`, for a task; producer ids stay, epochs grow."""
+    """Stands for `Cluster.transactions`, for a task; producer ids stay, epochs grow."""
 
     def __init__(self):
         self.epochs = Counter()

@@ -1,4 +1,4 @@
-"""What a commit has written is told once, whole, and can do no harm."""
+"""A commit reports what it has written once and completely, and a report that fails does no harm."""
 
 import contextvars
 import logging

@@ -118,7 +118,7 @@ def test_each_batch_write_looks_and_makes_a_topic_again_that_was_deleted(kafka, 
 
 
 def test_micro_batches_ask_nobody_until_a_task_may_have_waited_in_vain_for_the_topic(kafka, clock):
-    """The query is started anew after a task of its has waited for `kafka.max.block.ms`."""
+    """The query is started again after one of its tasks has waited for `kafka.max.block.ms`."""
     write(StreamWriter, createTopic="partitions=2")
     before = looks(kafka)
     del kafka.topics["new"]

@@ -1,4 +1,4 @@
-"""What an operator is shown as open, where transactions end while he looks."""
+"""Tests which transactions an operator sees as open, when some end while he looks."""
 
 from dataclasses import dataclass, field
 

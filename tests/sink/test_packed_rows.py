@@ -1,4 +1,4 @@
-"""What `packRecords` reads is written as the rows that it stands for."""
+"""The sink writes a value of `packRecords` as the rows that it stands for."""
 
 import pyarrow as pa
 import pytest

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.broker
 
 PARTITIONS, COUNT = 2, 600
 HOUR_MS = 3_600_000
-# What makes a topic refuse a record, and the words: of the broker, or ours where it says no more than the code.
+# The settings with which a topic refuses a record, and the error's text: the broker's, or ours if it sends only a code.
 REFUSALS = {
     "too large": ({"max.message.bytes": "2000"}, b"MESSAGE_TOO_LARGE: A record batch is larger than the topic allows"),
     "no key": ({"cleanup.policy": "compact"}, b"INVALID_RECORD: Compacted topic cannot accept message without key"),
@@ -66,7 +66,7 @@ class Kafka:
 
 
 class Input:
-    """Rows of one topic of which every twentieth or so is bad in one way."""
+    """Rows of one topic. About one in twenty is bad, all in the same way."""
 
     def __init__(self, kind):
         chosen = random.Random(kind)

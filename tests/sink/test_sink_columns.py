@@ -1,4 +1,4 @@
-"""What may be written, in the JVM connector's words, and rows as the encoder wants them."""
+"""Tests which columns may be written, with the JVM connector's messages, and the rows that the encoder gets."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""What the sender counts is what it did, on a client that is told what each request gets."""
+"""The sender's counters match what it did, on a client with a prepared answer for each request."""
 
 import pytest
 from sink_fakes import T0, T1, Rig

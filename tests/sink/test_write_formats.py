@@ -42,7 +42,7 @@ def registry():
 
 
 def rows_of(writer, batch):
-    """Of a task: an unpickled writer."""
+    """The writer as a task has it: unpickled."""
     return list(pickle.loads(pickle.dumps(writer))._schema.rows(batch))
 
 

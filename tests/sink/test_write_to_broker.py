@@ -1,4 +1,4 @@
-"""What the sink wrote, read back from a real Kafka by another client (confluent-kafka, on librdkafka)."""
+"""Reads the sink's records back from a real Kafka with another client (confluent-kafka, on librdkafka)."""
 
 import json
 import multiprocessing

@@ -1,4 +1,4 @@
-"""What Spark is given: writers that check early, pickle small and report what was written."""
+"""Tests the writers that Spark gets: they check early, pickle small and report what was written."""
 
 import pickle
 import threading

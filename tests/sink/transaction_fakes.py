@@ -132,7 +132,7 @@ class FakeTransactionCluster:
     def giving_up(self, *, after_ms):
         return nullcontext()
 
-    # As tasks write.
+    # Tasks write with these.
 
     def produce(self, name, producer, tp, rows, tv):
         def act():
@@ -225,7 +225,7 @@ class FakeTransactionCluster:
 
 
 class FakeTransactionCalls:
-    """As `Cluster.transactions`."""
+    """Stands for `Cluster.transactions`."""
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -319,7 +319,7 @@ class FakeTransactionCalls:
 
 
 class FakeGroupCalls:
-    """As `Cluster.groups`."""
+    """Stands for `Cluster.groups`."""
 
     def __init__(self, cluster):
         self.cluster = cluster

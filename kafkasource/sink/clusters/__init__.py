@@ -25,7 +25,7 @@ that long.
 
 A task ends when every cluster has acknowledged or discarded its rows. With `discard`, the task waits `slowClusterWait`
 (or a tenth of its time) longer for a cluster than for the others, and then discards the rest. The sink tries a cluster
-that was silent for that long again after ten times as long, until it acknowledges something: a dead cluster costs at
+that was silent for this time again after ten times as long, until it acknowledges something: a dead cluster costs at
 most a tenth of the time, a healthy one nothing. A topic that a cluster with `discard` refuses is asked for again by the
 same rule (`Refusals`).
 

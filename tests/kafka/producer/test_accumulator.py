@@ -34,7 +34,7 @@ def drain(rig, *nodes):
 
 
 def settle(rig, batch):
-    """As the sender does when a batch was answered for good."""
+    """Do what the sender does after a batch's final answer."""
     rig.queues.release(batch)
     rig.queues.answered(batch, stored=True)
 

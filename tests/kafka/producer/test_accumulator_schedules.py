@@ -32,7 +32,7 @@ NOT_LEADER = 6
 OUTCOMES = st.tuples(
     st.sampled_from([0, 0, 0, 1, 2, 3]), st.sampled_from(["stored", "stored", "stored", "not leader", "answer lost"])
 )
-# Of one append: (partition, bytes of the value).
+# The rows of one append: (partition, bytes of the value).
 ROWS = st.lists(
     st.tuples(st.sampled_from([0, 0, 0, 1, 2]), st.sampled_from([0, 50, 150, 300])), min_size=1, max_size=20
 )

@@ -1,4 +1,4 @@
-"""Which broker is asked for an idempotent producer's id, on a network whose clock is moved by waiting."""
+"""Tests which broker is asked for an idempotent producer's id, on a network whose clock moves when code waits."""
 
 import pytest
 from fake_broker import FakeKafka, FakeNet
@@ -37,7 +37,7 @@ def test_a_broker_that_gives_no_answer_is_not_asked_again_while_others_can_be(si
 @pytest.mark.parametrize("seed", [0.0, 0.5, 0.99])
 @pytest.mark.parametrize("sick", [1, 2, 3])
 def test_a_broker_that_cannot_give_an_id_now_is_not_asked_again_while_others_can_be(sick, seed):
-    """As one that is cut off from the controller: COORDINATOR_LOAD_IN_PROGRESS."""
+    """Answers like a broker without a connection to the controller: COORDINATOR_LOAD_IN_PROGRESS."""
     kafka = ThreeBrokers(sick, 14)
     took = write_a_record(FakeNet(kafka, seed))
     assert kafka.asked_nodes().count(sick) <= 1

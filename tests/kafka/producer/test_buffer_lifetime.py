@@ -22,7 +22,7 @@ FAULTS = st.sampled_from(
 
 
 class SlowTransport(FakeTransport):
-    """Takes so many bytes a turn, and none any more once it is stuck."""
+    """Takes this many bytes a turn, and none once it is stuck."""
 
     turn = False
     written = 0

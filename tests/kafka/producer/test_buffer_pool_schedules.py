@@ -62,7 +62,7 @@ class PoolMachine(RuleBasedStateMachine):
     def give_back(self, data, at_once):
         buffer, mark = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
         assert set(buffer) == {mark}, "somebody else has written into it"
-        if at_once:  # whoever it wakes has not gone on yet
+        if at_once:  # the thread that it wakes has not gone on yet
             self.pool.deallocate(buffer)
         else:
             self.schedule.start("give back", lambda: self.pool.deallocate(buffer))
@@ -128,7 +128,7 @@ class PoolMachine(RuleBasedStateMachine):
         assert pool.queued == len(self.line)
 
     def nobody_waits_for_what_is_there(self):
-        """With every thread asleep: who is first in line has taken all there is."""
+        """When every thread sleeps, the first waiter has taken all free memory."""
         assert self.pool.available_bytes <= 0 or not self.line, "the next waiter was not woken"
         assert self.pool.in_use_bytes or not self.line or not self.line[0].beyond, "it has the pool to itself"
         gathered = self.pool._gathered_bytes

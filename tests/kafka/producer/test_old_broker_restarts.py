@@ -1,4 +1,4 @@
-"""What old brokers forget: one is killed under the sink, and comes back; one loses a producer with its records."""
+"""Old brokers forget: one is killed under the sink and comes back; one loses a producer with its records."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_every_record_is_there_after_a_kill_and_each_partition_keeps_its_order()
 
 @pytest.mark.extended
 def test_a_producer_that_was_forgotten_with_all_of_its_records_goes_on():
-    """As after retention has emptied the partition between two batches."""
+    """The same happens after retention has emptied the partition between two batches."""
     with Broker(version="0.11.0.3", use_existing=False) as broker:
         servers = broker.bootstrap_servers
         with (

@@ -1,4 +1,4 @@
-"""What the sink sends to brokers before 0.11, and what it refuses to send them."""
+"""Tests the requests to brokers before 0.11, and the records that the sink refuses to send them."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_timestamps_of_the_rows_need_magic_1(version, refuses):
     ("timestamps", "refuses"), [([-1, None, -1], False), ([None, None, None], False), ([-1, -1, 5], True)]
 )
 def test_rows_without_a_timestamp_need_no_place_for_one(timestamps, refuses):
-    """As they come from a broker before 0.10, for a mirror to another one."""
+    """Records as a mirror gets them from a broker before 0.10."""
     client = AcknowledgingClient({T0: 1})
     client.produce_version = 1
     config = ProducerConfig.from_options(options.parse({"kafka.bootstrap.servers": "b:1"}, "sink"))

@@ -24,7 +24,7 @@ from kafkasource.sink.columns import SinkSchema
 
 
 class SilentClient(AcknowledgingClient):
-    """Of a broker that takes everything and answers nothing."""
+    """A connection to a broker that takes everything and answers nothing."""
 
     def poll(self, timeout_ms):
         self.woken.wait(timeout_ms / 1000)

@@ -1,4 +1,4 @@
-"""What the sink makes of a producer's settings, and which it refuses, beside Kafka's own ProducerConfig."""
+"""Compares a producer's settings, accepted and refused, with Kafka's own ProducerConfig."""
 
 from pathlib import Path
 

@@ -35,7 +35,7 @@ def columns_of(rows):
 
 
 def records_in(encoded):
-    """As kafka-python reads them: without and with regard to our own decoder."""
+    """The records as kafka-python reads them, compared with our own decoder."""
     return [
         (record.key, record.value, record.timestamp, record.headers) for record in DefaultRecordBatch(bytes(encoded))
     ]

@@ -66,7 +66,7 @@ class Checkpoint:
 
 
 class World:
-    """What is in Kafka, and the checkpoints that write to it."""
+    """The state of Kafka, and the checkpoints that write to it."""
 
     def __init__(self, monkeypatch):
         self.monkeypatch = monkeypatch
@@ -146,7 +146,7 @@ class World:
         return pickle.loads(pickle.dumps(pickle.loads(sent).write(iter([pa.RecordBatch.from_pydict(rows)]))))
 
     def check(self, checkpoint, rows):
-        """What a committed batch has, is there, in each cluster that takes it; and nothing is in a topic twice."""
+        """Each cluster has all rows of the committed batches that it takes, and no topic has a row twice."""
         for name, cluster in self.clusters.items():
             for target in TARGETS:
                 seen = Counter(value.decode() for value in read_committed(cluster.logs[target]))
@@ -160,7 +160,7 @@ class World:
 
 
 def test_rows_of_a_refused_topic_belong_to_the_batch_in_each_run(monkeypatch):
-    """As in a mirror. In the second run the cluster takes the topic."""
+    """Does what a mirror does. In the second run the cluster takes the topic."""
     refused = ["v1.b"]
 
     def await_topic(producer, topic, *_):

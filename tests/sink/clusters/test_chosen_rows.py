@@ -1,4 +1,4 @@
-"""Which rows a cluster of several gets."""
+"""Tests which rows each of several clusters gets."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ NOT_FROM_A = Chosen(unless_from=UnlessFrom("here", "A"))
 
 
 def been_in_a(headers):
-    """As the documents say it: a header counts while all headers from it to the last name this topic."""
+    """Applies the rule of the documents: a header counts if it and all headers behind it name this topic."""
     for key, value in reversed(headers or []):
         if key == "mirror.origin":
             if value not in (b"A/t", b"B/t", b"here/t"):
@@ -97,7 +97,7 @@ def test_rows_that_all_may_go_are_not_copied():
     ],
 )
 def test_a_record_is_a_copy_only_where_its_headers_lead_from_topic_to_topic(topic, headers, left_out):
-    """What an application writes with the headers of its input is a new record."""
+    """A record that an application writes with the headers of its input is a new record."""
     unless = UnlessFrom("west", "east", (Step("east", "west", "copy.${topic}", "^.*$"),))
     assert UnlessFrom.from_json(unless.to_json()) == unless
     whole = replace(rows([[("mirror.origin", each.encode()) for each in headers], None]), topic=topic)

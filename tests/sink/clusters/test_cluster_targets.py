@@ -1,4 +1,4 @@
-"""The option `clusters`: what each cluster gets, and what is refused before anybody is asked."""
+"""The option `clusters`: the settings of each cluster, and what is refused before any broker is asked."""
 
 import json
 import pickle
@@ -83,7 +83,7 @@ def test_watermarks_follow_from_the_clusters_memory():
     assert (discard.low_watermark_bytes, discard.high_watermark_bytes) == (3_000_000, 6_000_000)
     assert discard.config.buffer_memory_bytes == 8_000_000
     below = parse({"east": EAST | {"highWatermarkBytes": "2m", "lowWatermarkBytes": "1m"}}).by_name["east"]
-    assert below.config.buffer_memory_bytes == 2 * 1024 * 1024  # who would go above it waits for memory
+    assert below.config.buffer_memory_bytes == 2 * 1024 * 1024  # a task that would go above it waits for memory
 
 
 def test_who_blocks_waits_for_as_long_as_it_takes_unless_told_otherwise():

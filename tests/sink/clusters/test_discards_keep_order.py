@@ -215,7 +215,7 @@ def test_batches_dropped_while_the_sender_was_about_to_drain_them_are_not_missed
     check = queues.ready(line.rig.client.metadata.leader_id, line.rig.clock() + 1000, 7)
     ClusterProducers.drop_oldest(line.producers, 1 << 20)
     assert queues.drain(check.nodes[1]) == []
-    line.append(PARTITIONS[0])  # a queue anew; the old one is still in the sender's hands
+    line.append(PARTITIONS[0])  # a new queue; the sender still holds the old one
     assert queues.drain(check.nodes[1]) == []
     line.heal()
     assert sum(one.records for one in line.delivery.written.values()) == len(

@@ -165,7 +165,7 @@ def test_a_cluster_that_discards_and_dies_before_the_commit_delays_no_others_map
         with Cluster(ClientConfig.of(broker.bootstrap_servers)) as cluster:
             cluster.topics.create([maps], replication_factor=1)
     servers = {name: {"kafka.bootstrap.servers": broker.bootstrap_servers} for name, broker in clusters.items()}
-    # Of south, which is asked first, nothing but the policy bounds the wait.
+    # South is asked first, and only its policy bounds the wait for it.
     away = dict.fromkeys(("kafka.default.api.timeout.ms", "kafka.delivery.timeout.ms"), 3_600_000)
     away |= {"onSlowCluster": "discard", "kafka.request.timeout.ms": 3_000_000}
     servers = {"south": {**servers["south"], **away}, "east": servers["east"], "west": servers["west"]}

@@ -213,7 +213,7 @@ class GrowingTopic(FakeMetadata):
 
 
 def test_a_partition_that_a_cluster_does_not_have_yet_is_waited_for_though_it_may_discard():
-    """As where a mirror's source has got it, and the mirror adds it at the target some seconds later."""
+    """A mirror's source may have a new partition some seconds before the mirror adds it at the target."""
     clients = {"east": AnsweringClient(), "west": AnsweringClient()}
     clients["west"].metadata = GrowingTopic(questions=2)
     with fan_out(clients, west__onSlowCluster="discard", slowClusterWait="1s", partitioning="source") as (to, _):

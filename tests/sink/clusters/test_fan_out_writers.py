@@ -149,7 +149,7 @@ def test_each_cluster_shows_a_micro_batch_once_committed_and_its_replay_writes_n
 
 
 def test_a_topic_that_one_cluster_refuses_is_left_out_there_and_the_batch_is_decided_in_all(monkeypatch):
-    """As a mirror writes exactly once: `refusedTopics`. The other cluster gets all, and a replay writes nothing."""
+    """The option `refusedTopics` of a mirror does this. The other cluster gets all, and a replay writes nothing."""
 
     def refuse(producer, topic, *_):
         if producer.cluster is spark.clusters["west"]:
@@ -251,7 +251,7 @@ def test_what_one_cluster_cannot_decide_the_others_skip_when_it_is_written_again
 
 
 class MapTopic:
-    """What is written to the topic of a map."""
+    """Keeps what is written to the topic of a map."""
 
     def __init__(self):
         self.written = {}
@@ -434,7 +434,7 @@ def test_a_worker_keeps_its_producers_for_the_next_task_and_not_for_ever(monkeyp
     first["east"].usable = False
     again = shared(found)
     assert (again["east"] is first["east"], again["west"] is first["west"]) == (False, True)
-    now[0] += 61  # seconds: whoever got these does not use them
+    now[0] += 61  # seconds: no task uses these
     many = {f"c{n}": {"kafka.bootstrap.servers": f"c{n}:1"} for n in range(20)}
     others = shared(targets.parse({"clusters": json.dumps(many), "topic": "t"}).by_name)
     assert len(others) == 20

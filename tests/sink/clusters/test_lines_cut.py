@@ -29,7 +29,7 @@ class StoringKafka(FakeKafka):
         return self.logs[data["index"]].append(bytes(data["records"]))
 
     def values(self):
-        """By partition, then in order."""
+        """The values by partition, then in order."""
         return [[int(value) for value in log.values] for log in self.logs.values()]
 
 

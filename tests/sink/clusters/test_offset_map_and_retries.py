@@ -80,7 +80,7 @@ class FaultyClient(AcknowledgingClient):
 
 
 def write(target, client, offsets, per_append=17, before=lambda number: None):
-    """As a task does: rows whose value is the offset that they were read at. What is known of the offsets."""
+    """Write rows whose value is the offset where they were read. Return what is known of the offsets."""
     producers = ClusterProducers(target, clients=[client])
     try:
         fan_out = FanOut({"east": producers}, wall_clock_ms=lambda: 1_000_000)
@@ -133,7 +133,7 @@ def test_with_idempotence_the_map_is_true_whatever_was_sent_again(seed):
 
 @pytest.mark.slow
 def test_without_it_rows_change_places_and_the_map_says_nothing():
-    """So the faults above are such that they would show."""
+    """The same faults move rows if nothing protects them, so the test above would see it."""
     moved = 0
     for seed in range(4):
         client = FaultyClient(random.Random(seed))

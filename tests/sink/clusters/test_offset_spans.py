@@ -1,4 +1,4 @@
-"""Which offset a source's offset is at the target, against a log written out record by record."""
+"""Compares the translation of a source's offset to the target's with a log that is written record by record."""
 
 import pyarrow as pa
 import pytest
@@ -59,7 +59,7 @@ def mirrored_logs(draw):
 
 
 def first_at_target(pairs, offset):
-    """Where the record of that source offset, or the next one after it, lies; None: nothing has come yet."""
+    """The target offset of the first record at or after this source offset; None: no such record has come yet."""
     return min((target for source, target in pairs if source >= offset), default=None)
 
 
