@@ -148,7 +148,7 @@ cdef inline long long cell_of(Decoding decoding, Py_ssize_t column, int which) n
 # Inline methods are final: they are called directly.
 cdef class ProtobufDecoding(Decoding):
 
-    @cython.locals(each=Py_ssize_t, out="unsigned char*")
+    @cython.locals(i=Py_ssize_t, out="unsigned char*")
     cdef inline void _begin(self, Py_ssize_t lists, Py_ssize_t index) noexcept nogil
 
     @cython.locals(code="const int*", pos=Py_ssize_t, index=Py_ssize_t, depth=Py_ssize_t, block=Py_ssize_t, limit=Py_ssize_t, failure=cython.int,
@@ -159,7 +159,7 @@ cdef class ProtobufDecoding(Decoding):
     @cython.locals(low=Py_ssize_t, first=Py_ssize_t, count=Py_ssize_t, begin=Py_ssize_t, middle=Py_ssize_t)
     cdef inline Py_ssize_t _search(self, Py_ssize_t block, long long number) noexcept nogil
 
-    @cython.locals(each=Py_ssize_t)
+    @cython.locals(i=Py_ssize_t)
     cdef inline void _clear(self, Py_ssize_t nulls, Py_ssize_t index) noexcept nogil
 
     @cython.locals(out="unsigned char*", raw=cython.ulonglong, after=Py_ssize_t, half=cython.longlong, sign=cython.longlong)
@@ -176,7 +176,7 @@ cdef class ProtobufDecoding(Decoding):
     cdef inline Py_ssize_t _name(self, Py_ssize_t field, Py_ssize_t at, const unsigned char* data, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
 
     @cython.locals(raw=cython.ulonglong, after=Py_ssize_t, left=cython.ulonglong, size=Py_ssize_t, stop=Py_ssize_t, op=cython.int, items=Py_ssize_t,
-                   column=Py_ssize_t, out="unsigned char*", at=Py_ssize_t, count=Py_ssize_t, each=Py_ssize_t)
+                   column=Py_ssize_t, out="unsigned char*", at=Py_ssize_t, count=Py_ssize_t, i=Py_ssize_t)
     cdef inline Py_ssize_t _packed(self, Py_ssize_t field, Py_ssize_t index, const unsigned char* data, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
 
     @cython.locals(depth=cython.int, raw=cython.ulonglong, tag=cython.ulonglong, left=cython.ulonglong, size=Py_ssize_t)

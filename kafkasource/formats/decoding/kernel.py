@@ -1265,8 +1265,8 @@ class ProtobufDecoding(Decoding):
 
     def _begin(self, lists: int, index: int) -> None:
         """Nothing is there yet at a row. Of its numbers and validity that is so already: the buffers began as zeros."""
-        for each in range(self._code[lists]):
-            out = buffer_of(self, self._code[lists + 1 + each], VALUES_AT)
+        for i in range(self._code[lists]):
+            out = buffer_of(self, self._code[lists + 1 + i], VALUES_AT)
             store32(out, index + 1, signed32(out, index))
 
     def _search(self, block: int, number: int) -> int:
@@ -1288,8 +1288,8 @@ class ProtobufDecoding(Decoding):
 
     def _clear(self, nulls: int, index: int) -> None:
         """Make the other members of a oneof null."""
-        for each in range(self._code[nulls]):
-            self._nulls(self._code[nulls + 1 + 2 * each], self._code[nulls + 2 + 2 * each], index)
+        for i in range(self._code[nulls]):
+            self._nulls(self._code[nulls + 1 + 2 * i], self._code[nulls + 2 + 2 * i], index)
 
     def _number(self, op: int, column: int, presence: int, at: int, data: Memory, pos: int, end: int) -> int:
         """Read a number or boolean to its column. The next pos, or -1 less the error code."""
@@ -1426,8 +1426,8 @@ class ProtobufDecoding(Decoding):
         if count > cell_of(self, items, ROOM) - at:
             if op != READ_FIXED64 and op != READ_FIXED32:
                 count = 0
-                for each in range(after, stop):
-                    if data[each] < 0x80:
+                for i in range(after, stop):
+                    if data[i] < 0x80:
                         count += 1
             if count > cell_of(self, items, ROOM) - at:
                 self.wanted_column = items

@@ -611,8 +611,8 @@ def put_base64(out: Memory, pos: int, data: Memory, start: int, size: int) -> in
 
 
 def character(data: Memory, pos: int, end: int) -> tuple[int, bool]:
-    """(bytes of the character that begins with a byte from 0x80 on, is it one?). Where it is none, the bytes that one
-    U+FFFD stands for, as in Java: half of a surrogate pair counts as one character that is none."""
+    """(size of the character that begins with a byte from 0x80 on, whether it is valid). Invalid: how many bytes one
+    U+FFFD stands for, as in Java, where half of a surrogate pair counts as a whole."""
     lead = data[pos]
     least = 0x80
     most = 0xBF

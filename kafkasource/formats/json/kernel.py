@@ -594,7 +594,10 @@ def nearest(fives: Any, mantissa: int, power: int, wide: bool) -> int:
 
 
 class JsonDecoding(Decoding):
-    """Texts to the columns of one type, by words that it writes to: which name is expected next."""
+    """Texts to the columns of one type, by words that it writes to: which name is expected next.
+
+    `entry`: the root's node; `longest`: the bytes of the longest name.
+    """
 
     def __init__(
         self,
@@ -605,7 +608,6 @@ class JsonDecoding(Decoding):
         longest: int,
         columns: Sequence[tuple[int, int, int, int]],
     ) -> None:
-        """`entry`: the root's node; `longest`: the bytes of the longest name."""
         Decoding.__init__(self, code, memoryview(struct.pack("=i", entry)).cast("i"), constants, depth, columns)
         self._words = code
         self._fives = memoryview(_FIVES).cast("Q")
@@ -880,8 +882,8 @@ class JsonDecoding(Decoding):
             hashed = (hashed + 1) & mask
 
     def _unescaped(self, data: Memory, pos: int, end: int, most: int) -> int:
-        """A string with escapes to `_scratch`. Its bytes, or -1 where they are more than `most`: what is longer is
-        not read, so a long string costs no more than what it is compared with."""
+        """Write a string with escapes to `_scratch`. Its size, or -1 where that is more than `most`: the rest of a long
+        string is not read."""
         if cython.compiled:
             scratch = cython.address(self._scratch[0])
         else:
