@@ -60,7 +60,7 @@ class TypedPiece:
         """Give the same piece, of a column with `rows` more rows in front."""
         if not rows:
             return self
-        bad = tuple(replace(each, row=each.row + rows) for each in self.bad)
+        bad = tuple(replace(bad_row, row=bad_row.row + rows) for bad_row in self.bad)
         return TypedPiece(self.array, self.start + rows, self.end + rows, bad)
 
 
@@ -100,7 +100,7 @@ class RegisteredRows:
         asked for that only later rows name."""
         self._format = record_format(reader, message_name, types, rendering)
         self.type: pa.DataType = self._format.type
-        self._readers = {reader, *(each.schema for each in types)}
+        self._readers = {reader, *(record_type.schema for record_type in types)}
         self._source = source
         self._side: Side = side
         self._to_first_bad = to_first_bad
@@ -134,7 +134,7 @@ class RegisteredRows:
         skip_bytes, values = _without_frames(values, found, [writer.program for writer in writers])
         programs = _programs_of(found, writers)
         for piece in self._format.batches(values, most_bytes, skip_bytes=skip_bytes, programs=programs):
-            bad = [each for each in without if piece.start <= each.row < piece.end]
+            bad = [bad_row for bad_row in without if piece.start <= bad_row.row < piece.end]
             for fault in piece.faults():
                 frame = found.frames[found.rows[fault.row].as_py()]
                 bad.append(BadRow(fault.row, fault.why, frame.schema_id, fault.place, fault.why))

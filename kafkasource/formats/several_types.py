@@ -63,7 +63,7 @@ def _record(schema: Schema, name: str) -> Record | None:
     found = records_of(schema)
     if name in found:
         return found[name]
-    lasts = [each for each in found.values() if short(each.name) == name]
+    lasts = [record for record in found.values() if short(record.name) == name]
     return lasts[0] if len(lasts) == 1 else None
 
 

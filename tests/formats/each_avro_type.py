@@ -100,7 +100,7 @@ def row(number: int) -> dict[str, Any]:
 def without_logical_types(node: Any, names: Collection[str] | None = None) -> Any:
     """Make fastavro return the values as they are. `names`: leave out only these logical types."""
     if isinstance(node, list):
-        return [without_logical_types(each, names) for each in node]
+        return [without_logical_types(item, names) for item in node]
     if not isinstance(node, dict):
         return copy.copy(node)
     gone = names is None or node.get("logicalType") in names

@@ -47,8 +47,8 @@ class Schema:
         for index in range(MOST_MESSAGES):
             self._message(index)
         pool = descriptor_pool.DescriptorPool()
-        for each in WELL_KNOWN[:2]:
-            pool.Add(file_of(each))
+        for module in WELL_KNOWN[:2]:
+            pool.Add(file_of(module))
         pool.Add(self.file)
         self.descriptor = pool.FindMessageTypeByName("p.M0")
         self.type = message_factory.GetMessageClass(self.descriptor)
@@ -213,7 +213,7 @@ def _column(message: Message, field: FieldDescriptor) -> Any:
         of_key = field.message_type.fields_by_name["key"]
         return {_shown(of_key, key): _shown(of, each) for key, each in value.items()}
     if _is(field, "repeated"):
-        return [_shown(field, each) for each in value]
+        return [_shown(field, item) for item in value]
     if field.has_presence:
         if not message.HasField(field.name) and not (field.message_type is None and field.has_default_value):
             return None
@@ -253,7 +253,7 @@ def canonical(value: Any) -> Any:
     """The value with the entries of its dicts in one order."""
     if isinstance(value, dict):
         return dict(sorted(((key, canonical(each)) for key, each in value.items()), key=lambda entry: repr(entry[0])))
-    return [canonical(each) for each in value] if isinstance(value, list) else value
+    return [canonical(item) for item in value] if isinstance(value, list) else value
 
 
 def _without_times(kind: pa.DataType) -> pa.DataType:
@@ -272,7 +272,7 @@ def _plain(kind: pa.DataType, value: Any) -> Any:
     if pa.types.is_map(kind):
         return {key: _plain(kind.item_type, each) for key, each in value}
     if pa.types.is_list(kind):
-        return [_plain(kind.value_type, each) for each in value]
+        return [_plain(kind.value_type, item) for item in value]
     if pa.types.is_struct(kind):
         return {field.name: _plain(field.type, value[field.name]) for field in kind}
     return value

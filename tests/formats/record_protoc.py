@@ -251,7 +251,7 @@ def main() -> None:
             "text": FILES.get(file.name),
             "imports": list(file.dependency),
             "descriptor": base64.b64encode(file.SerializeToString()).decode(),
-            "messages": messages_of([found.message_types_by_name[each.name] for each in file.message_type], []),
+            "messages": messages_of([found.message_types_by_name[message.name] for message in file.message_type], []),
         }
     recorded["google/protobuf/descriptor.proto"]["messages"] = []  # a third of a megabyte; the descriptor has them
     wrong = [text for text in WRONG if compiled({**FILES, "wrong.proto": text}, ["wrong.proto"]) is None]

@@ -34,7 +34,7 @@ class EachType:
 
     def __init__(self, syntax: str) -> None:
         self.file = descriptor_pb2.FileDescriptorProto(name="each.proto", package="p", syntax=syntax)
-        self.file.dependency.extend(each.DESCRIPTOR.name for each in WELL_KNOWN)
+        self.file.dependency.extend(module.DESCRIPTOR.name for module in WELL_KNOWN)
         enum = self.file.enum_type.add(name="E")
         for number in (0, 1, -5, 2**31 - 1):
             enum.value.add(name=f"V{number}".replace("-", "_"), number=number)
@@ -47,8 +47,8 @@ class EachType:
         for number, kind in enumerate([*SCALARS, *named]):
             self._forms(10 * number + 1, f"f{number}", kind, proto3=syntax == "proto3")
         pool = descriptor_pool.DescriptorPool()
-        for each in WELL_KNOWN:
-            pool.Add(file_of(each))
+        for module in WELL_KNOWN:
+            pool.Add(file_of(module))
         pool.Add(self.file)
         self.type = message_factory.GetMessageClass(pool.FindMessageTypeByName("p.M0"))
 
@@ -93,7 +93,7 @@ def plain_of(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain_of(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [plain_of(each) for each in value]
+        return [plain_of(item) for item in value]
     if isinstance(value, datetime):
         value -= datetime(1970, 1, 1)
     if isinstance(value, timedelta):

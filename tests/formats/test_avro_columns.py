@@ -308,7 +308,7 @@ def test_items_that_take_no_bytes_are_bounded_by_what_they_take_here(reader, wri
     before = pa.total_allocated_bytes()
     pieces = list(decoder(reader, writer).batches(pa.array([modest, huge, modest] * 3, pa.binary()), 1 << 20))
     assert pa.total_allocated_bytes() - before <= len(pieces) << 20
-    rows = [each for piece in pieces for each in values(piece)]
+    rows = [value for piece in pieces for value in values(piece)]
     assert [None if each is None else len(each) for each in rows] == [1000, None, 1000] * 3
     assert {fault.code for piece in pieces for fault in piece.faults()} == {opcodes.TOO_LARGE}
     assert sum(piece.bad for piece in pieces) == 3
@@ -327,14 +327,14 @@ def test_a_piece_ends_where_the_next_record_does_not_fit():
     assert len(pieces) > 3
     assert [piece.start for piece in pieces[1:]] == [piece.end for piece in pieces[:-1]]
     assert sum(piece.bad for piece in pieces) == 0
-    rows = [each for piece in pieces for each in values(piece)]
+    rows = [value for piece in pieces for value in values(piece)]
     assert rows == [row(n, "x" * 5000, "y" * 3000, range(500)) for n in range(300)]
 
 
 def test_a_record_too_large_by_itself_is_bad_and_the_others_are_not():
     records = [five(1), five(2, "x" * 900_000), five(3)]
     pieces = list(decoder(FIVE).batches(pa.array(records, pa.binary()), 1 << 19))
-    assert [each for piece in pieces for each in values(piece)] == [row(1), None, row(3)]
+    assert [value for piece in pieces for value in values(piece)] == [row(1), None, row(3)]
     assert [(fault.row, fault.place, fault.code) for piece in pieces for fault in piece.faults()] == [
         (1, "$.name", opcodes.TOO_LARGE)
     ]
@@ -344,7 +344,7 @@ def test_columns_of_which_less_than_a_row_fits_take_what_a_row_needs():
     records = [five(n) for n in range(300)]
     pieces = list(decoder(FIVE).batches(pa.array(records, pa.binary()), 1000))
     assert len(pieces) > 1
-    assert [each for piece in pieces for each in values(piece)] == [row(n) for n in range(300)]
+    assert [value for piece in pieces for value in values(piece)] == [row(n) for n in range(300)]
 
 
 def test_deeply_nested_lists_need_no_stack_of_c():

@@ -222,7 +222,7 @@ def test_doubles_are_those_of_python_and_floats_those_of_the_c_library():
         column = [b'{"a":%s}' % text.encode() for text in texts if text not in ("nan", "inf", "-inf")]
         struct_kind = pa.struct([("a", kind)])
         (piece,) = JsonDecoder(struct_kind).batches(pa.array(column, pa.binary()), MANY_BYTES)
-        assert plain(piece.array) == [_or_none(struct_kind, each) for each in column]
+        assert plain(piece.array) == [_or_none(struct_kind, value) for value in column]
 
 
 @pytest.mark.parametrize(("kind", "code", "bits"), [(pa.float32(), "fi", 32), (pa.float64(), "dq", 64)])
@@ -307,5 +307,5 @@ def test_a_bad_record_tells_the_schema_id_that_it_names():
     of_header = [("__value_schema_id", b"\1" + guid.bytes)]
     headers = pa.array([None, None, of_header, None], HEADERS_TYPE)
     (piece,) = JsonRows(kind_of("a INT")).pieces(values, headers, MANY_BYTES)
-    assert [(each.row, each.schema_id) for each in piece.bad] == [(0, 7), (1, None), (2, guid)]
+    assert [(bad_row.row, bad_row.schema_id) for bad_row in piece.bad] == [(0, 7), (1, None), (2, guid)]
     assert piece.bad[0].reason == "the bytes end within the value"

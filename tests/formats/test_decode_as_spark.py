@@ -48,8 +48,8 @@ def has_known_number_of_unknown_field(case, record):
     """Then Spark refuses the record: decision 144."""
     file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(case["file"]))
     pool = descriptor_pool.DescriptorPool()
-    for each in WELL_KNOWN:
-        pool.Add(file_of(each))
+    for module in WELL_KNOWN:
+        pool.Add(file_of(module))
     pool.Add(file)
     message = message_factory.GetMessageClass(pool.FindMessageTypeByName("p.M0")).FromString(record)
     known = {field.number for field in message.DESCRIPTOR.fields}

@@ -28,7 +28,7 @@ FAST = settings(
 def has_number_union(node: Any) -> bool:
     """A union of int and long, or float and double, is a single column; the wider branch is written."""
     if isinstance(node, list):
-        kinds = {each if isinstance(each, str) else each["type"] for each in node} - {"null"}
+        kinds = {item if isinstance(item, str) else item["type"] for item in node} - {"null"}
         return kinds in ({"int", "long"}, {"float", "double"}) or any(map(has_number_union, node))
     if isinstance(node, dict):
         parts = [field["type"] for field in node.get("fields", ())] + [node.get("items"), node.get("values")]

@@ -117,7 +117,7 @@ def test_of_100_records_with_a_bad_one_99_are_right_and_none_has_moved(slices):
             RegisteredRows(avro(ORDER), KeptSchemas({1: ORDER, 2: {**ORDER, "doc": "2"}})), column, None, most_bytes
         )
         assert found == [record if n != 57 else None for n, record in enumerate(records)]
-        assert [(each.row, each.schema_id, each.place) for each in bad] == [(57, 2, "$.item")]
+        assert [(bad_row.row, bad_row.schema_id, bad_row.place) for bad_row in bad] == [(57, 2, "$.item")]
 
 
 def test_each_bad_record_says_why_and_a_tombstone_is_none():
@@ -132,8 +132,8 @@ def test_each_bad_record_says_why_and_a_tombstone_is_none():
     )  # fmt: skip
     found, bad = decoded(RegisteredRows(avro(ORDER), source), values)
     assert [row for row, value in enumerate(found) if value is not None] == [0, 13]
-    assert [each.row for each in bad] == list(range(2, 13))
-    assert [each.schema_id for each in bad] == [None] * 5 + [1, 1, 9, 2, 3, 4]
+    assert [bad_row.row for bad_row in bad] == list(range(2, 13))
+    assert [bad_row.schema_id for bad_row in bad] == [None] * 5 + [1, 1, 9, 2, 3, 4]
     for each, reason in zip(
         bad,
         (
@@ -203,7 +203,7 @@ def test_a_readers_schema_that_is_no_avro_is_refused():
 def test_text_is_utf8_and_what_is_not_is_bad_and_null():
     found, bad = decoded(TextRows(), binary("é".encode(), None, b"", b"\xff", b"a\xc3", b"ok").slice(1))
     assert found == [None, "", None, None, "ok"]
-    assert [each.row for each in bad] == [2, 3]
+    assert [bad_row.row for bad_row in bad] == [2, 3]
     assert decoded(TextRows(), binary(b"a", None)) == (["a", None], [])
 
 
@@ -215,10 +215,10 @@ def test_each_row_has_its_own_frame_however_many_there_are():
         shown = [found.frames[number] for number in found.rows.to_pylist()]
         skipped = ids if column is values else ids[123:623]
         first = 0 if column is values else 123
-        assert [each.schema_id for each in shown] == [
+        assert [frame.schema_id for frame in shown] == [
             None if (first + n) % 7 == 0 else each for n, each in enumerate(skipped)
         ]
-        assert {each.fault for each in shown} == {""}
+        assert {frame.fault for frame in shown} == {""}
         assert len(found.frames) <= 1 + 3 * MOST_KNOWN
 
 
@@ -244,8 +244,8 @@ def test_bare_bytes_that_are_cut_or_left_over_are_bad():
     record = encoded(ORDER, {"id": 1, "item": "a"})
     found, bad = decoded(BareRows(avro(ORDER)), binary(record[:-1], record, record + b"\0", b""))
     assert found == [None, {"id": 1, "item": "a"}, None, None]
-    assert [(each.row, each.schema_id) for each in bad] == [(0, None), (2, None), (3, None)]
-    assert all(each.reason and each.cause for each in bad)
+    assert [(bad_row.row, bad_row.schema_id) for bad_row in bad] == [(0, None), (2, None), (3, None)]
+    assert all(bad_row.reason and bad_row.cause for bad_row in bad)
 
 
 def test_bare_protobuf_is_read_by_the_message_that_is_named():
@@ -254,7 +254,7 @@ def test_bare_protobuf_is_read_by_the_message_that_is_named():
     rows = BareRows(schema, "Test1")
     found, bad = decoded(rows, binary(bytes.fromhex("089601"), None, b"", bytes.fromhex("0896")))
     assert found == [{"a": 150}, None, {"a": None}, None]
-    assert [each.row for each in bad] == [3]
+    assert [bad_row.row for bad_row in bad] == [3]
 
 
 def single_object(schema, record):
@@ -274,7 +274,7 @@ def test_the_single_object_encoding_is_read_by_its_fingerprint_and_the_readers_o
     assert source.asked == [old]
     rows, bad = decoded(RegisteredRows(avro(ORDER), NoSchemas()), values)
     assert rows == [{"id": 1, "item": "a"}, None, None]
-    assert [(each.row, each.schema_id, each.cause) for each in bad] == [(2, old, "unknown schema id")]
+    assert [(bad_row.row, bad_row.schema_id, bad_row.cause) for bad_row in bad] == [(2, old, "unknown schema id")]
     assert old.hex() in bad[0].reason
 
 
@@ -319,8 +319,8 @@ def test_what_is_wrong_with_a_frame_of_aws_glue_makes_its_record_bad(monkeypatch
     ]
     found, bad = decoded(RegisteredRows(avro(ORDER), KeptSchemas({GUID: ORDER})), binary(*values))
     assert [row and row["id"] for row in found] == [1, None, None, None, None, None, None, None, 2, 3]
-    assert [each.row for each in bad] == [1, 2, 3, 4, 5, 6, 7]
-    assert [each.schema_id for each in bad] == [None] * 6 + [GUID]
+    assert [bad_row.row for bad_row in bad] == [1, 2, 3, 4, 5, 6, 7]
+    assert [bad_row.schema_id for bad_row in bad] == [None] * 6 + [GUID]
 
 
 def test_a_record_whose_header_names_its_schema_has_no_frame_of_glue():
@@ -356,7 +356,7 @@ def test_glues_index_of_a_protobuf_message_is_its_place_by_full_name():
         ]
         found, bad = decoded(rows, binary(*values))
         assert found == [{field: 150}, {field: 150}, None, None]
-        assert [each.row for each in bad] == [2, 3]
+        assert [bad_row.row for bad_row in bad] == [2, 3]
 
 
 def damaged(rng):
@@ -387,4 +387,4 @@ def test_a_record_is_what_it_is_alone_whatever_frames_are_beside_it():
         found, bad = decoded(rows, binary(b"?", *values).slice(1), most_bytes=rng.choice([3_000, MIB]))
         alone = [decoded(rows, binary(value)) for value in values]
         assert found == [value for (value,), _ in alone], seed
-        assert [each.row for each in bad] == [row for row, (_, faults) in enumerate(alone) if faults], seed
+        assert [bad_row.row for bad_row in bad] == [row for row, (_, faults) in enumerate(alone) if faults], seed

@@ -217,7 +217,7 @@ TYPES = _nested(st.recursive(st.sampled_from(list(SCALARS)), _nested, max_leaves
 
 def values_of(kind):
     if pa.types.is_struct(kind):
-        return st.fixed_dictionaries({each.name: st.none() | values_of(each.type) for each in kind})
+        return st.fixed_dictionaries({field.name: st.none() | values_of(field.type) for field in kind})
     if pa.types.is_map(kind):
         entries = st.dictionaries(st.text(max_size=8), st.none() | values_of(kind.item_type), max_size=3)
         return entries.map(lambda found: list(found.items()))
@@ -231,11 +231,11 @@ def meant(value, kind):
     if value is None:
         return None
     if pa.types.is_struct(kind):
-        return {each.name: meant(value[each.name], each.type) for each in kind if value[each.name] is not None}
+        return {field.name: meant(value[field.name], field.type) for field in kind if value[field.name] is not None}
     if pa.types.is_map(kind):
         return {key: meant(each, kind.item_type) for key, each in value}
     if pa.types.is_list(kind):
-        return [meant(each, kind.value_type) for each in value]
+        return [meant(item, kind.value_type) for item in value]
     if pa.types.is_floating(kind):
         return value if math.isfinite(value) else {math.inf: "Infinity", -math.inf: "-Infinity"}[value]
     if kind == pa.binary():
@@ -401,4 +401,4 @@ def test_the_schema_that_register_derives_takes_its_column_and_is_read_as_one(ki
     text = derived_json_schema(kind)
     JsonEncoder(kind, schema=written_of(RegisteredSchema(JSON, text)))
     read = column_type(RegisteredSchema(JSON, text))
-    assert [(each.name, each.nullable) for each in read] == [(each.name, each.nullable) for each in kind]
+    assert [(each.name, each.nullable) for each in read] == [(field.name, field.nullable) for field in kind]

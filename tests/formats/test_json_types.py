@@ -175,7 +175,7 @@ def test_conditions_in_all_of_take_no_column_away(schema, column):
 def text_of(kind):
     if not isinstance(kind, StructType):
         return kind.simpleString()
-    fields = [f"{each.name}:{text_of(each.dataType)}{'' if each.nullable else ' not null'}" for each in kind]
+    fields = [f"{field.name}:{text_of(field.dataType)}{'' if field.nullable else ' not null'}" for field in kind]
     return f"struct<{','.join(fields)}>"
 
 

@@ -77,7 +77,7 @@ def descriptor_of(path):
     if path.startswith("confluent/"):
         package = Path(confluent_kafka.__file__).parent / "schema_registry"
     module = ast.parse((package / path.replace(".proto", "_pb2.py")).read_text())
-    constants = [each.value for each in ast.walk(module) if isinstance(each, ast.Constant)]
+    constants = [part.value for part in ast.walk(module) if isinstance(part, ast.Constant)]
     return base64.b64encode(max((constant for constant in constants if isinstance(constant, bytes)), key=len)).decode()
 
 

@@ -257,7 +257,7 @@ def test_records_go_into_pieces_of_the_size_allowed_and_one_that_fits_none_is_ba
     found = [each for piece in pieces for each in rows(piece)]
     assert found[:500] == [row(name="x" * 300, lines=[{"sku": None, "counts": []}] * 50)] * 500
     assert found[500:] == [None, None, row(id=1)]
-    assert [each[2] for piece in pieces for each in reasons(piece)] == [opcodes.TOO_LARGE] * 2
+    assert [reason[2] for piece in pieces for reason in reasons(piece)] == [opcodes.TOO_LARGE] * 2
 
 
 def test_rows_without_a_program_are_null_and_a_prefix_is_skipped():

@@ -32,7 +32,7 @@ def decoder(text, name, **rendering):
 def columns(kind):
     """Names, and of structs what is within them."""
     if pa.types.is_struct(kind):
-        return {each.name: columns(each.type) for each in kind}
+        return {field.name: columns(field.type) for field in kind}
     return (
         columns(kind.item_type) if pa.types.is_map(kind) else columns(kind.value_type) if pa.types.is_list(kind) else 0
     )
@@ -82,7 +82,7 @@ def _field(schema, message, field, defaults, numbers):
         return {_shown(schema, key, name, defaults, numbers): _shown(schema, of, each, defaults, numbers)
                 for name, each in value.items()}  # fmt: skip
     if hasattr(value, "append") or hasattr(value, "add"):
-        return [_shown(schema, field, each, defaults, numbers) for each in value]
+        return [_shown(schema, field, item, defaults, numbers) for item in value]
     if field.has_presence and not message.HasField(field.name):
         if field.message_type is not None or not field.has_default_value:
             return None
@@ -119,4 +119,4 @@ def test_defaults_and_numbers_of_enums_are_those_of_googles_protobuf(defaults, n
 def sorted_maps(value):
     if isinstance(value, dict):
         return {key: sorted_maps(value[key]) for key in sorted(value, key=str)}
-    return [sorted_maps(each) for each in value] if isinstance(value, list) else value
+    return [sorted_maps(item) for item in value] if isinstance(value, list) else value

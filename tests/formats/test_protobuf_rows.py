@@ -44,7 +44,7 @@ def decoded(rows, values, headers=None):
     for piece in rows.pieces(pa.array(values, pa.binary()), headers, MIB):
         piece.array.validate(full=True)
         found += piece.array.to_pylist()
-        bad += [(each.row, each.reason) for each in piece.bad]
+        bad += [(bad_row.row, bad_row.reason) for bad_row in piece.bad]
     return found, bad
 
 

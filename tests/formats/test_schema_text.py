@@ -164,7 +164,7 @@ def test_a_record_within_itself_is_there_again_also_over_references():
 def test_a_default_that_its_field_cannot_have_is_none_where_nobody_uses_it():
     text = json.dumps(record(field("a", "int", default="x"), field("b", "int", default=7)))
     found = records_of(parse_schema(text, defaults=False))["R"]
-    assert [each.default for each in found.fields] == [None, Default(7)]
+    assert [member.default for member in found.fields] == [None, Default(7)]
 
 
 def test_the_type_of_a_reference_is_found_whatever_the_references_name_is():

@@ -47,7 +47,7 @@ def rows_of(types, sources, values, most_bytes=MANY_BYTES):
         piece.array.validate(full=True)
         assert piece.array.type == rows.type
         found += piece.array.to_pylist()
-        bad += [(each.row, each.schema_id, f"{each.place} {each.reason}".strip()) for each in piece.bad]
+        bad += [(bad_row.row, bad_row.schema_id, f"{bad_row.place} {bad_row.reason}".strip()) for bad_row in piece.bad]
     return found, bad
 
 
@@ -84,7 +84,7 @@ def test_a_record_in_a_union_that_is_not_named_is_bad_though_its_name_ends_like_
     legacy = {**OLD_ORDER, "name": "legacy.Order"}
     union = [OLD_ORDER, REFUND, legacy]
     written = [("legacy.Order", {"id": 7}), ("shop.Order", {"id": 8})]
-    values = [framed(1, union, each) for each in written]
+    values = [framed(1, union, text) for text in written]
     found, bad = rows_of(avro_types(OLD_ORDER, REFUND), {1: union}, values)
     assert found == [None, {"Order": {"id": 8}, "Refund": None}]
     assert [row for row, *_ in bad] == [0]
@@ -121,7 +121,7 @@ def test_the_types_may_be_named_in_one_schema():
 def test_columns_of_types_with_the_same_last_name_have_the_whole_names():
     other = {**LOGIN, "name": "shop.Login"}
     kind = record_format(RegisteredSchema(AVRO, "[]"), None, avro_types(LOGIN, other)).type
-    assert [each.name for each in kind] == ["users.Login", "shop.Login"]
+    assert [field.name for field in kind] == ["users.Login", "shop.Login"]
 
 
 def message_classes():

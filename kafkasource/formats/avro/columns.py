@@ -65,7 +65,7 @@ class _Builder:
 
     def _within(self, schema: Schema, number: int, column: Column, data_type: pa.DataType) -> Node:
         if isinstance(schema, Record):
-            parts = tuple(self.add(each.schema, column.level, False) for each in schema.fields)
+            parts = tuple(self.add(member.schema, column.level, False) for member in schema.fields)
             return Node(schema, number, data_type, parts)
         if isinstance(schema, (Array, Map)):
             column.items = self.levels

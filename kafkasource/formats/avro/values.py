@@ -27,7 +27,7 @@ def value_bytes(schema: Schema, given: Value) -> bytes:
     if isinstance(schema, Record):
         return b"".join(value_bytes(field.schema, each) for field, each in zip(schema.fields, value, strict=True))
     if isinstance(schema, Array):
-        return _items([value_bytes(schema.items, each) for each in value])
+        return _items([value_bytes(schema.items, item) for item in value])
     if isinstance(schema, Map):
         return _items([_sized(key.encode()) + value_bytes(schema.values, each) for key, each in value])
     if isinstance(schema, Enum):

@@ -249,7 +249,7 @@ class _Piece:
             return pa.nulls(length)
         valid = self._buffers[node.column, 0] if column.nullable and not column.never_null else None
         if pa.types.is_struct(node.type):
-            children = [self._array_of(each, length) for each in node.children]
+            children = [self._array_of(child, length) for child in node.children]
             return pa.Array.from_buffers(node.type, length, [valid], children=children)
         values = self._buffers[node.column, 1]
         if column.kind == ITEM_LIST:
@@ -262,7 +262,7 @@ class _Piece:
         return pa.Array.from_buffers(node.type, length, [valid, values])
 
     def _list_of(self, node: Node, length: int, valid: pa.Buffer | None, offsets: pa.Buffer, count: int) -> pa.Array:
-        items = [self._array_of(each, count) for each in node.children]
+        items = [self._array_of(child, count) for child in node.children]
         if pa.types.is_map(node.type):
             pairs = pa.struct([node.type.key_field, node.type.item_field])
             items = [pa.Array.from_buffers(pairs, count, [None], children=items)]

@@ -67,7 +67,7 @@ def children(data_type: pa.DataType) -> list[pa.Field]:
 
 def columns_within(data_type: pa.DataType) -> int:
     """How many columns a type has, itself among them."""
-    return 1 + sum(columns_within(each.type) for each in children(data_type))
+    return 1 + sum(columns_within(field.type) for field in children(data_type))
 
 
 def columns_of(data_type: pa.DataType, column: int) -> list[int]:

@@ -75,7 +75,7 @@ class JsonProgram(Words):
         return at
 
     def _block(self, node: Node, place: str, depth: int) -> int:
-        names = [each.name for each in node.type]
+        names = [field.name for field in node.type]
         nodes = [
             self._node(child, f"{place}.{name}", depth + 1) for name, child in zip(names, node.children, strict=True)
         ]

@@ -57,7 +57,7 @@ class Node:
 
     @property
     def children(self) -> tuple[Node, ...]:
-        return (self.items,) if self.items is not None else tuple(each.node for each in self.fields)
+        return (self.items,) if self.items is not None else tuple(member.node for member in self.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +120,19 @@ class _Builder:
         number = self._column(pa.struct([]), level, nullable)
         fields = self._fields(message, level, place, (*within, message.full_name))
         self.columns[number].last = len(self.columns)
-        data_type = pa.struct([_arrow_field(each) for each in fields])
+        data_type = pa.struct([_arrow_field(member) for member in fields])
         return Node(number, data_type, fields)
 
     def _fields(self, message: MessageType, level: int, place: str, within: tuple[str, ...]) -> tuple[FieldNode, ...]:
         found = []
-        for each in message.fields:
+        for member in message.fields:
             before, levels = len(self.columns), self.levels
-            node = self._field(each, level, f"{place}.{each.name}", within)
+            node = self._field(member, level, f"{place}.{member.name}", within)
             if node is None:
                 del self.columns[before:]
                 self.levels = levels
             else:
-                found.append(FieldNode(each, node))
+                found.append(FieldNode(member, node))
         return tuple(found)
 
     def _field(self, each: FieldType, level: int, place: str, within: tuple[str, ...]) -> Node | None:
@@ -202,7 +202,7 @@ def _arrow_field(each: FieldNode) -> pa.Field:
 
 def time_of(message: MessageType) -> pa.DataType | None:
     """Recognize times as Spark does: by the message's name, in any package, and by its fields."""
-    if [(each.name, each.kind, each.repeated) for each in message.fields] != [
+    if [(member.name, member.kind, member.repeated) for member in message.fields] != [
         ("seconds", "int64", False),
         ("nanos", "int32", False),
     ]:

@@ -71,7 +71,7 @@ class _Compiler(Compiler):
 
     def _fields(self, data_type: pa.DataType, message: MessageType, column: int, place: str) -> None:
         columns, within = columns_of(data_type, column), children(data_type)
-        names = [each.name for each in message.fields]
+        names = [member.name for member in message.fields]
         found = matched([each.name for each in within], names, f"message {message.full_name}", place)
         for field in sorted(message.fields, key=lambda each: each.number):
             here = f"{place}.{field.name}"

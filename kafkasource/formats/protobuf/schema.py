@@ -85,7 +85,7 @@ class ProtobufSchema:
             if not 0 <= number < len(within):
                 raise SchemaError(f"{full_name or 'the schema'}: no message has the index {list(index)}")
             full_name, message = within[number]
-            within = tuple((f"{full_name}.{each.name}", each) for each in message.messages)
+            within = tuple((f"{full_name}.{inner.name}", inner) for inner in message.messages)
         if not full_name:
             raise SchemaError("the schema: a message index without numbers names no message")
         return self.messages[full_name]
@@ -97,7 +97,7 @@ class ProtobufSchema:
             index, (full_name, found) = within.pop()
             if full_name == message.full_name:
                 return index
-            nested = [(f"{full_name}.{each.name}", each) for each in found.messages]
+            nested = [(f"{full_name}.{inner.name}", inner) for inner in found.messages]
             within += [((*index, number), each) for number, each in enumerate(nested)]
         raise SchemaError(f"{message.full_name}: the schema's own file does not declare it")
 
@@ -168,7 +168,7 @@ class _Files:
 def _walk(messages: tuple[tuple[str, Message], ...]) -> Iterator[tuple[str, Message]]:
     for full_name, message in messages:
         yield full_name, message
-        yield from _walk(tuple((f"{full_name}.{each.name}", each) for each in message.messages))
+        yield from _walk(tuple((f"{full_name}.{inner.name}", inner) for inner in message.messages))
 
 
 def _joined(scope: str, name: str) -> str:
@@ -230,18 +230,18 @@ class _Linker:
         names: set[str] = set()
         numbers: set[int] = set()
         fields = []
-        for each in message.fields:
-            place = f"{full_name}.{each.name}"
-            if each.name in names or each.number in numbers:
-                raise SchemaError(f"{place}: another field of the message has its name or its number {each.number}")
-            if not 1 <= each.number <= MOST_FIELD_NUMBER or each.number in _RESERVED:
-                raise SchemaError(f"{place}: {each.number} cannot be the number of a field")
-            names.add(each.name)
-            numbers.add(each.number)
-            type_name = "" if each.kind in SCALARS else self._type_name(each, full_name, types, packages)
-            fields.append(self._field(each, type_name, file.syntax, place))
+        for member in message.fields:
+            place = f"{full_name}.{member.name}"
+            if member.name in names or member.number in numbers:
+                raise SchemaError(f"{place}: another field of the message has its name or its number {member.number}")
+            if not 1 <= member.number <= MOST_FIELD_NUMBER or member.number in _RESERVED:
+                raise SchemaError(f"{place}: {member.number} cannot be the number of a field")
+            names.add(member.name)
+            numbers.add(member.number)
+            type_name = "" if member.kind in SCALARS else self._type_name(member, full_name, types, packages)
+            fields.append(self._field(member, type_name, file.syntax, place))
         is_map_entry = message.is_map_entry
-        if is_map_entry and [(each.name, each.number, each.repeated) for each in fields] != _MAP_ENTRY:
+        if is_map_entry and [(member.name, member.number, member.repeated) for member in fields] != _MAP_ENTRY:
             raise SchemaError(f"{full_name}: the entry of a map has the fields key = 1 and value = 2, and no others")
         return MessageType(full_name, tuple(fields), is_map_entry)
 

@@ -43,7 +43,8 @@ class _Task:
         self._cluster_id = cluster_id
         to_first_bad = not formats.has_bad_record
         self._sides: list[tuple[Side, TypedRows]] = [
-            (each.side, each.rows(formats.schemas, to_first_bad=to_first_bad)) for each in formats.used
+            (side_format.side, side_format.rows(formats.schemas, to_first_bad=to_first_bad))
+            for side_format in formats.used
         ]
         self._schema = formats.row_schema
         self._most_bytes = _WANTED_BYTES
@@ -73,8 +74,8 @@ class _Task:
             count = piece.end - piece.start
             until = {name: array.slice(piece.start, count) for name, array in done.items()}
             found = {row - piece.start: why for row, why in bad.items() if piece.start <= row < piece.end}
-            for each in piece.bad:
-                found.setdefault(each.row - piece.start, (side, each))
+            for bad_row in piece.bad:
+                found.setdefault(bad_row.row - piece.start, (side, bad_row))
             part = batch.slice(piece.start, count)
             yield from self._typed(part, others, {**until, side: piece.array}, found)
 
@@ -139,7 +140,7 @@ def _bad_records(
     return pa.StructArray.from_arrays(
         [
             pa.array([None if why is None else _reason(*why) for why in whys], pa.string()),
-            pa.array([each if isinstance(each, int) else None for each in ids], pa.int32()),
+            pa.array([schema_id if isinstance(schema_id, int) else None for schema_id in ids], pa.int32()),
             # pyarrow 18's if_else makes offsets beyond the bytes of a slice.
             pc.replace_with_mask(batch.column("key"), good, null),
             pc.replace_with_mask(batch.column("value"), good, null),

@@ -124,7 +124,7 @@ class RowFormats:
         ]
         of_writers = [side for side in registered if names[side] != "json" and not is_bare]
         subjects = [subject_of(topic, side) for topic in topics or () for side in of_writers]
-        subjects += [each.subject for each in types if each.subject is not None]
+        subjects += [record_type.subject for record_type in types if record_type.subject is not None]
         return cls(
             options["columns"],
             tuple(formats),
@@ -144,13 +144,13 @@ class RowFormats:
     @property
     def used(self) -> tuple[Format, ...]:
         """The formats of columns that the rows have."""
-        return tuple(each for each in self.formats if each.side in self.columns)
+        return tuple(side_format for side_format in self.formats if side_format.side in self.columns)
 
     @property
     def fetched(self) -> tuple[str, ...]:
         """The columns that are decoded of record batches: an error or a bad record needs more than the rows have."""
         names = set(self.columns) | {"topic", "partition", "offset"}
-        if any(each.reader is not None and not each.is_bare for each in self.used):
+        if any(side_format.reader is not None and not side_format.is_bare for side_format in self.used):
             names.add("headers")
         if self.has_bad_record:
             names |= {"key", "value"}
@@ -160,9 +160,9 @@ class RowFormats:
         """A column of the rows. `others`: the fields of the binary row."""
         if name == BAD_RECORD_COLUMN:
             return pa.field(name, BAD_RECORD_TYPE)
-        for each in self.formats:
-            if each.side == name:
-                return pa.field(name, self.type_of(each))
+        for side_format in self.formats:
+            if side_format.side == name:
+                return pa.field(name, self.type_of(side_format))
         return others.field(name)
 
     @property

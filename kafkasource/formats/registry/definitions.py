@@ -91,13 +91,13 @@ def number_of(fields: Mapping[str, object], name: str, question: str) -> int:
 
 
 def strings_of(answer: object, question: str) -> list[str]:
-    if not isinstance(answer, list) or not all(isinstance(each, str) and _is_unicode(each) for each in answer):
+    if not isinstance(answer, list) or not all(isinstance(entry, str) and _is_unicode(entry) for entry in answer):
         raise nonsense(question, "no list of texts")
     return answer
 
 
 def numbers_of(answer: object, question: str) -> list[int]:
-    if not isinstance(answer, list) or not all(type(each) is int for each in answer):
+    if not isinstance(answer, list) or not all(type(entry) is int for entry in answer):
         raise nonsense(question, "no list of numbers")
     return answer
 

@@ -51,7 +51,7 @@ def encoded(
 ) -> Iterator[EncodedRows]:
     """The rows in pieces. Raises CannotEncodeColumn for a row that a schema does not take, unless such rows are passed
     over."""
-    there = [each for each in formats if each.side in positions]
+    there = [side_format for side_format in formats if side_format.side in positions]
     if not there:
         yield EncodedRows(batch, {}, {})
         return

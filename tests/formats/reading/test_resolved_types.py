@@ -177,8 +177,8 @@ def test_records_by_a_schema_of_another_kind_are_bad_and_shift_none(name, more, 
     """The kind of a schema shows in its text alone where a function gives it."""
     chosen = parsed(None, valueFormat=name, schemaRegistry=FUNCTION, readerSchema=f"id:{its_own}", **more)
     ids = [1, 2, 3, its_own, 3, 2, 1]
-    found, bad = read(row_formats(chosen), [BY_KIND[each] for each in ids])
-    assert found == [{"id": each} if each == its_own else None for each in ids]
+    found, bad = read(row_formats(chosen), [BY_KIND[schema_id] for schema_id in ids])
+    assert found == [{"id": schema_id} if schema_id == its_own else None for schema_id in ids]
     assert list(bad) == [at for at, each in enumerate(ids) if each != its_own]
     assert all(reasons[ids[at]] in reason for at, reason in bad.items())
 

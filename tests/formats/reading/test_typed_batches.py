@@ -41,7 +41,7 @@ def test_bad_records_of_a_slice_keep_their_own_bytes():
     rows.validate(full=True)
     assert rows.column("value").to_pylist() == ["good", None, None, "", None]
     bad = rows.column("badRecord").to_pylist()
-    assert [each and (each["key"], each["value"], each["clusterId"]) for each in bad] == [
+    assert [bad_row and (bad_row["key"], bad_row["value"], bad_row["clusterId"]) for bad_row in bad] == [
         None,
         None,
         (b"k3", b"\xff", "a"),

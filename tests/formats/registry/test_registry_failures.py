@@ -255,8 +255,8 @@ def test_threads_whose_token_was_revoked_all_go_on_with_a_new_one(registry, root
         threads = [threading.Thread(target=ask) for _ in range(4)]
         for thread in threads:
             thread.start()
-        for each in threads:
-            each.join()
+        for worker_thread in threads:
+            worker_thread.join()
         assert errors == []
         assert len(issuer.requests) == 2
 
