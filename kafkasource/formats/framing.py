@@ -31,6 +31,7 @@ from kafkasource.formats.protobuf.message_index import MessageIndex, message_ind
 from kafkasource.formats.schema_source import Fingerprint, SchemaId
 
 Side: TypeAlias = Literal["key", "value"]
+SIDES: tuple[Side, ...] = ("value", "key")
 
 HEADER_NAMES: dict[Side, str] = {"key": "__key_schema_id", "value": "__value_schema_id"}
 ID_BYTES = 5  # the first byte and Confluent's id

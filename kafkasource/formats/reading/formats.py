@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kafkasource.errors import OptionError, SchemaError
-from kafkasource.formats.framing import Side
+from kafkasource.formats.framing import SIDES, Side
 from kafkasource.formats.json.rows import JsonRows
 from kafkasource.formats.json.types_of import column_type
 from kafkasource.formats.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
@@ -35,7 +35,6 @@ from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
 if TYPE_CHECKING:
     from kafkasource.options import Options
 
-SIDES: tuple[Side, ...] = ("value", "key")
 BAD_RECORD_TYPE = pa.struct(
     [
         pa.field("reason", pa.string()),

@@ -79,8 +79,8 @@ class RegistryOptions:
         if not addresses:
             raise OptionError(f"option '{PREFIX}url' is empty: write the schema registry's URL, https://host:port")
         found = cls(addresses, tuple((name, Secret(given[name])) for name in sorted(given)), references or References())
-        for name, lowest in _LEAST.items():
-            found._number(name, lowest)
+        for name in _LEAST:
+            found._number(name)
         if not any(map(has_reference, given.values())):
             found.resolve()
         return found
@@ -94,19 +94,19 @@ class RegistryOptions:
 
     @property
     def connect_timeout_ms(self) -> int:
-        return self._number("http.connect.timeout.ms", 1)
+        return self._number("http.connect.timeout.ms")
 
     @property
     def read_timeout_ms(self) -> int:
-        return self._number("http.read.timeout.ms", 1)
+        return self._number("http.read.timeout.ms")
 
     @property
     def retry_timeout_ms(self) -> int:
-        return self._number("retry.timeout.ms", 0)
+        return self._number("retry.timeout.ms")
 
     @property
     def missing_id_s(self) -> int:
-        return self._number("missing.id.cache.ttl.sec", 0)
+        return self._number("missing.id.cache.ttl.sec")
 
     @property
     def url(self) -> str:
@@ -130,7 +130,8 @@ class RegistryOptions:
         except OptionError as error:
             raise OptionError(renamed(str(error))) from None
 
-    def _number(self, name: str, at_least: int) -> int:
+    def _number(self, name: str) -> int:
+        at_least = _LEAST[name]
         text = dict(self.given).get(name, Secret(BY_NAME[name].implied)).reveal()
         try:
             number = int(text)

@@ -23,7 +23,7 @@ from kafkasource.errors import (
     SchemaNotFound,
 )
 from kafkasource.formats.avro.derive import derived_schema
-from kafkasource.formats.framing import Side
+from kafkasource.formats.framing import SIDES, Side
 from kafkasource.formats.json.derive import derived_json_schema
 from kafkasource.formats.json.types_of import column_type
 from kafkasource.formats.record_formats import record_format
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafkasource.sink")
 
-SIDES: tuple[Side, ...] = ("value", "key")
 REGISTER = "register"
 KEEP_S = 60.0  # how long a stream's schemas stay while no micro-batch asks for them
 _DERIVED = {AVRO: derived_schema, JSON: derived_json_schema}
