@@ -11,6 +11,9 @@ import pytest
 
 from kafkasource.formats import decoding, encoding, json
 from kafkasource.formats.decoding import COMPILED
+from kafkasource.formats.decoding import opcodes as decoding_opcodes
+from kafkasource.formats.encoding import opcodes as encoding_opcodes
+from kafkasource.formats.json import opcodes as json_opcodes
 
 HERE = Path(__file__).parent
 
@@ -21,9 +24,9 @@ def test_the_compiled_kernels_are_of_the_sources_beside_them(package):
 
 
 def test_each_error_code_of_a_kernel_has_a_text():
-    assert set(decoding.opcodes.ERRORS) == set(range(1, 19))
-    assert set(encoding.opcodes.ERRORS) == set(encoding.opcodes.CAUSES) == set(range(1, 8))
-    assert set(json.opcodes.ERRORS) == set(range(32, 44))
+    assert set(decoding_opcodes.ERRORS) == set(range(1, 19))
+    assert set(encoding_opcodes.ERRORS) == set(encoding_opcodes.CAUSES) == set(range(1, 8))
+    assert set(json_opcodes.ERRORS) == set(range(32, 44))
 
 
 @pytest.mark.extended
