@@ -10,7 +10,7 @@ from typing import Any
 from kafkasource.errors import OptionError
 from kafkasource.kafka.security.config import SecurityConfig
 from kafkasource.kafka.security.exchange import is_this_machine
-from kafkasource.kafka.security.option import MAX_INT32, SECRET, Option, Place, Refused, Role, is_javas_default
+from kafkasource.kafka.security.option import MAX_INT32, SECRET, Option, Place, RefusedOption, Role, is_javas_default
 from kafkasource.kafka.security.sasl import mechanisms
 from kafkasource.kafka.security.secrets import Secret
 from kafkasource.options.security import vendors_idle_time
@@ -151,7 +151,7 @@ def _row_of(key: str, text: str, role: Role, warn: Callable[[str], None]) -> Opt
     return None
 
 
-def refused(key: str) -> Refused | None:
+def refused(key: str) -> RefusedOption | None:
     """The row of `REFUSED` for a key, in any case."""
     return next((row for row in REFUSED if row.matches(key)), None)
 

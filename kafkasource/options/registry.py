@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from kafkasource.kafka.security.option import SECRET, TEXT, TEXT_MS, TEXT_SECONDS, Option, Refused, with_prefix
+from kafkasource.kafka.security.option import SECRET, TEXT, TEXT_MS, TEXT_SECONDS, Option, RefusedOption, with_prefix
 from kafkasource.kafka.security.secrets import Secret
 from kafkasource.kafka.security.tls import options as tls_options
 
@@ -79,7 +79,9 @@ REFUSED = {
 
 # Rows of the table of options. `formats.registry.settings` reads their values, which stay texts.
 REGISTRY_OPTIONS = tuple(with_prefix(row, PREFIX, per_cluster=False) for row in ROWS)
-REGISTRY_REFUSED = tuple(Refused(f"{PREFIX}{name}", why) for name, why in {**REFUSED, **tls_options.REFUSED}.items())
+REGISTRY_REFUSED = tuple(
+    RefusedOption(f"{PREFIX}{name}", why) for name, why in {**REFUSED, **tls_options.REFUSED}.items()
+)
 
 
 def registry_options(options: Mapping[str, Any]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafkasource.kafka.security.option import TEXT, Option, Refused, with_prefix
+from kafkasource.kafka.security.option import TEXT, Option, RefusedOption, with_prefix
 from kafkasource.kafka.security.sasl import options as sasl_options
 from kafkasource.kafka.security.tls import options as tls_options
 
@@ -35,7 +35,7 @@ REFERENCE_OPTIONS = (
 SECURITY_OPTIONS = (*_rows(tls_options.ROWS), *_rows(sasl_options.ROWS), *_rows(REFERENCE_OPTIONS))
 
 SECURITY_REFUSED = tuple(
-    Refused(f"kafka.{name}", why) for name, why in {**sasl_options.REFUSED, **tls_options.REFUSED}.items()
+    RefusedOption(f"kafka.{name}", why) for name, why in {**sasl_options.REFUSED, **tls_options.REFUSED}.items()
 )
 
 SECURITY_NAMES = ("kafka.security.protocol", *(option.name for option in SECURITY_OPTIONS))

@@ -11,7 +11,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kafkasource.kafka.security.option import MAX_INT32, MAX_INT64, SINK, SOURCE, TEXT, Option, Other, Place, Refused
+from kafkasource.kafka.security.option import (
+    MAX_INT32,
+    MAX_INT64,
+    SINK,
+    SOURCE,
+    TEXT,
+    Option,
+    Other,
+    Place,
+    RefusedOption,
+)
 from kafkasource.options.registry import REGISTRY_OPTIONS, REGISTRY_REFUSED
 from kafkasource.options.security import SECURITY_OPTIONS, SECURITY_REFUSED
 from kafkasource.options.types import (
@@ -1034,26 +1044,26 @@ _DESERIALIZER = "keys and values are binary: use valueFormat and keyFormat, or c
 _SERIALIZER = "write columns of string or binary; use to_json, to_avro or cast before the sink"
 
 # Options of Kafka and of the JVM connector that this connector refuses.
-REFUSED: tuple[Refused, ...] = (
-    Refused("kafka.auto.offset.reset", "use startingOffsets"),
-    Refused("kafka.key.deserializer", _DESERIALIZER),
-    Refused("kafka.value.deserializer", _DESERIALIZER),
-    Refused("kafka.key.serializer", _SERIALIZER),
-    Refused("kafka.value.serializer", _SERIALIZER),
-    Refused("kafka.enable.auto.commit", "Spark's checkpoint keeps the offsets"),
-    Refused("kafka.interceptor.classes", "it names a Java class; transform the DataFrame instead"),
-    Refused(
+REFUSED: tuple[RefusedOption, ...] = (
+    RefusedOption("kafka.auto.offset.reset", "use startingOffsets"),
+    RefusedOption("kafka.key.deserializer", _DESERIALIZER),
+    RefusedOption("kafka.value.deserializer", _DESERIALIZER),
+    RefusedOption("kafka.key.serializer", _SERIALIZER),
+    RefusedOption("kafka.value.serializer", _SERIALIZER),
+    RefusedOption("kafka.enable.auto.commit", "Spark's checkpoint keeps the offsets"),
+    RefusedOption("kafka.interceptor.classes", "it names a Java class; transform the DataFrame instead"),
+    RefusedOption(
         "kafka.partitioner.class", "it names a Java class; use the option partitioner, or set the column `partition`"
     ),
-    Refused(
+    RefusedOption(
         "kafka.transactional.id", "each task has its own; use deliveryGuarantee=exactly_once and transactionalIdPrefix"
     ),
-    Refused("kafka.metric.reporters", "it names a Java class"),
+    RefusedOption("kafka.metric.reporters", "it names a Java class"),
     *SECURITY_REFUSED,
     *REGISTRY_REFUSED,
-    Refused("kafka.ssl.", "docs/options.md lists the options of TLS that there are"),
-    Refused("kafka.sasl.", "docs/options.md lists the options of SASL that there are"),
-    Refused("path", "load() and save() take no path; use the option subscribe to read, topic to write"),
+    RefusedOption("kafka.ssl.", "docs/options.md lists the options of TLS that there are"),
+    RefusedOption("kafka.sasl.", "docs/options.md lists the options of SASL that there are"),
+    RefusedOption("path", "load() and save() take no path; use the option subscribe to read, topic to write"),
 )
 
 # Options that Spark itself adds to those of a source or sink.

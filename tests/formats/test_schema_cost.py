@@ -20,7 +20,7 @@ from kafkasource.formats.json.types_of import column_type, written_of
 from kafkasource.formats.record_formats import record_format
 from kafkasource.formats.registry.answers import json_of
 from kafkasource.formats.schema_source import RegisteredSchema
-from kafkasource.kafka.security.exchange import Answer
+from kafkasource.kafka.security.exchange import HttpAnswer
 
 MIB = 1 << 20
 # A type of Avro is some twenty calls and ten characters. MOST_STEPS of a few calls each come on top.
@@ -119,8 +119,10 @@ BOMBS = {
         }
     ),
     "json: many values": lambda: json_schema("[" + "{}," * 1_000_000 + "{}]"),
-    "registry: many values": lambda: json_of(Answer(200, {}, b"[" + b"{}," * 1_000_000 + b"{}]"), "q", "u"),
-    "registry: many values in an error": lambda: json_of(Answer(500, {}, b"[" + b"{}," * 1_000_000 + b"{}]"), "q", "u"),
+    "registry: many values": lambda: json_of(HttpAnswer(200, {}, b"[" + b"{}," * 1_000_000 + b"{}]"), "q", "u"),
+    "registry: many values in an error": lambda: json_of(
+        HttpAnswer(500, {}, b"[" + b"{}," * 1_000_000 + b"{}]"), "q", "u"
+    ),
 }
 
 

@@ -13,7 +13,7 @@ from kafkasource.kafka.security.sasl.oauthbearer import OauthBearer
 from kafkasource.kafka.security.sasl.plain import Plain
 from kafkasource.kafka.security.sasl.scram import SaltedKeys, Scram
 from kafkasource.kafka.security.secrets import References, Secret
-from kafkasource.kafka.security.tokens.token import Token, claims_of
+from kafkasource.kafka.security.tokens.token import AccessToken, claims_of
 
 # RFC 7677, section 3: user "user", password "pencil".
 NONCE = "rOprNGfwEbeRWgbNEkqO"
@@ -57,7 +57,7 @@ def _scram() -> tuple[Mechanism, tuple[bytes, ...]]:
 
 
 def _oauthbearer() -> tuple[Mechanism, tuple[bytes, ...]]:
-    return OauthBearer(lambda: Token(Secret("abc"))), (b"",)
+    return OauthBearer(lambda: AccessToken(Secret("abc"))), (b"",)
 
 
 def _jaas(text: str) -> None:

@@ -17,7 +17,7 @@ from kafkasource.errors import (
     SchemaRefused,
 )
 from kafkasource.formats.bounds import bounded_json
-from kafkasource.kafka.security.exchange import Answer
+from kafkasource.kafka.security.exchange import HttpAnswer
 from kafkasource.kafka.security.quoting import printable
 
 _RETRIABLE_4XX = (408, 425, 429)
@@ -31,7 +31,7 @@ def is_retriable(status: int) -> bool:
     return status in _RETRIABLE_4XX or (status >= 500 and status not in _FINAL_5XX)
 
 
-def retry_after_s(answer: Answer) -> float:
+def retry_after_s(answer: HttpAnswer) -> float:
     """The seconds of a header `Retry-After`; 0 without one, or where it is a date: clocks differ."""
     text = answer.headers.get("retry-after", "").strip()
     return float(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0.0
@@ -42,7 +42,7 @@ def status_text(status: int) -> str:
     return f"{status} {http.client.responses.get(status, '')}".strip()
 
 
-def json_of(answer: Answer, question: str, url: str) -> object:
+def json_of(answer: HttpAnswer, question: str, url: str) -> object:
     """The JSON of an answer that the registry means; errors for all others. `url`: for errors."""
     if answer.status not in (200, 201):
         _refuse(answer, question, url)
@@ -58,7 +58,7 @@ def json_of(answer: Answer, question: str, url: str) -> object:
     return found
 
 
-def _refuse(answer: Answer, question: str, url: str) -> NoReturn:
+def _refuse(answer: HttpAnswer, question: str, url: str) -> NoReturn:
     status = answer.status
     code, message = _said(answer.body)
     said = f"{url} answers {question} with {status_text(status)}"

@@ -9,14 +9,14 @@ from kafkasource.errors import OptionError, RegistryAccessRefused, TokenRefused
 from kafkasource.formats.registry.settings import RegistrySettings, renamed
 from kafkasource.kafka.security.endpoint import HttpClient
 from kafkasource.kafka.security.secrets import Secret
-from kafkasource.kafka.security.tokens.keeper import Refresh, TokenKeeper
-from kafkasource.kafka.security.tokens.token import Token
+from kafkasource.kafka.security.tokens.cache import Refresh, TokenCache
+from kafkasource.kafka.security.tokens.token import AccessToken
 
 
 @dataclass(frozen=True)
 class Proof:
     header: Secret | None  # the value of `Authorization`; None: there is none
-    token: Token | None = None  # the token in it, where a token endpoint gave it
+    token: AccessToken | None = None  # the token in it, where a token endpoint gave it
 
 
 class Credentials:
@@ -24,7 +24,7 @@ class Credentials:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._keeper: TokenKeeper | None = None
+        self._tokens: TokenCache | None = None
         self._keeps_for: object = None
 
     def proof(self, settings: RegistrySettings) -> Proof:
@@ -35,7 +35,7 @@ class Credentials:
         if settings.client is None:
             return Proof(settings.basic or settings.token)
         try:
-            token = self._keeper_of(settings).token()
+            token = self._tokens_of(settings).token()
         except TokenRefused as error:
             raise RegistryAccessRefused(f"there is no token for the schema registry: {renamed(str(error))}") from None
         except OptionError as error:
@@ -52,15 +52,15 @@ class Credentials:
         if proof.token is None:
             return False
         with self._lock:
-            if self._keeper is not None:
-                self._keeper.forget(proof.token)  # unless another thread has done so and has a new one
+            if self._tokens is not None:
+                self._tokens.forget(proof.token)  # unless another thread has done so and has a new one
         return True
 
-    def _keeper_of(self, settings: RegistrySettings) -> TokenKeeper:
+    def _tokens_of(self, settings: RegistrySettings) -> TokenCache:
         wanted = settings.client, settings.issuer
         with self._lock:
-            if self._keeper is None or self._keeps_for != wanted:
+            if self._tokens is None or self._keeps_for != wanted:
                 assert settings.client is not None
-                self._keeper = TokenKeeper(settings.client, HttpClient(settings.issuer), Refresh())
+                self._tokens = TokenCache(settings.client, HttpClient(settings.issuer), Refresh())
                 self._keeps_for = wanted
-            return self._keeper
+            return self._tokens

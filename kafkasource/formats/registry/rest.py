@@ -26,7 +26,7 @@ from kafkasource.errors import (
 from kafkasource.formats.registry.answers import is_retriable, json_of, retry_after_s, status_text
 from kafkasource.formats.registry.credentials import Credentials, Proof
 from kafkasource.formats.registry.settings import RegistryOptions, RegistrySettings, renamed
-from kafkasource.kafka.security.exchange import Address, Answer, AnswerTooLarge, exchange
+from kafkasource.kafka.security.exchange import HttpAddress, HttpAnswer, HttpAnswerTooLarge, exchange
 from kafkasource.kafka.security.tls.context import TlsSetup, context_of
 
 log = logging.getLogger("kafkasource.client")
@@ -81,9 +81,9 @@ class RestClient:
 
     def _round(
         self, method: str, path: str, data: bytes | None
-    ) -> tuple[tuple[Address, Answer] | None, dict[Address, str], float]:
+    ) -> tuple[tuple[HttpAddress, HttpAnswer] | None, dict[HttpAddress, str], float]:
         """Ask each URL until one answers: it, and its answer; else why each did not, and the pause that they want."""
-        failures: dict[Address, str] = {}
+        failures: dict[HttpAddress, str] = {}
         wanted_s = 0.0
         for number in range(len(self._options.addresses)):
             at = (self._first + number) % len(self._options.addresses)
@@ -110,7 +110,7 @@ class RestClient:
             return (address, answer), failures, 0.0
         return None, failures, wanted_s
 
-    def _once(self, address: Address, method: str, path: str, data: bytes | None) -> Answer:
+    def _once(self, address: HttpAddress, method: str, path: str, data: bytes | None) -> HttpAnswer:
         settings = self._options.resolve()
         proof = self._credentials.proof(settings)
         answer = self._exchange(address, method, path, data, settings, proof)
@@ -120,8 +120,8 @@ class RestClient:
         return answer
 
     def _exchange(
-        self, address: Address, method: str, path: str, data: bytes | None, settings: RegistrySettings, proof: Proof
-    ) -> Answer:
+        self, address: HttpAddress, method: str, path: str, data: bytes | None, settings: RegistrySettings, proof: Proof
+    ) -> HttpAnswer:
         headers = {"Accept": f"{_MEDIA_TYPE}, application/json", **dict(settings.more_headers)}
         if data is not None:
             headers["Content-Type"] = _MEDIA_TYPE
@@ -129,7 +129,7 @@ class RestClient:
             headers["Authorization"] = proof.header.reveal()
         try:
             return exchange(
-                Address(address.scheme, address.host, address.port, address.target + path),
+                HttpAddress(address.scheme, address.host, address.port, address.target + path),
                 method,
                 data,
                 headers,
@@ -140,7 +140,7 @@ class RestClient:
                 clock=self._clock,
                 check=lambda connected: _check_suite(settings, connected, address),
             )
-        except AnswerTooLarge:
+        except HttpAnswerTooLarge:
             question = f"{address}{path}".partition("?")[0]
             raise RegistryError(
                 f"{question}: the answer has more than {MOST_ANSWER_BYTES} bytes. Check that schemaRegistry.url is the"
@@ -148,7 +148,7 @@ class RestClient:
                 str(address),
             ) from None
 
-    def _unavailable(self, question: str, failures: dict[Address, str]) -> RegistryUnavailable:
+    def _unavailable(self, question: str, failures: dict[HttpAddress, str]) -> RegistryUnavailable:
         return RegistryUnavailable(
             f"the schema registry gives no answer for {question} ({_reasons(failures)}). It was asked again for "
             f"{self._options.retry_timeout_ms} ms (schemaRegistry.retry.timeout.ms). Check that it runs, and that this "
@@ -157,7 +157,7 @@ class RestClient:
         )
 
 
-def _reasons(failures: dict[Address, str]) -> str:
+def _reasons(failures: dict[HttpAddress, str]) -> str:
     return "; ".join(f"{address}: {reason}" for address, reason in failures.items())
 
 
@@ -168,7 +168,7 @@ def _tls(settings: RegistrySettings) -> TlsSetup:
         raise OptionError(renamed(str(error))) from None
 
 
-def _check_suite(settings: RegistrySettings, connected: ssl.SSLSocket, address: Address) -> None:
+def _check_suite(settings: RegistrySettings, connected: ssl.SSLSocket, address: HttpAddress) -> None:
     suite = connected.cipher()
     assert suite is not None  # there is one after the handshake
     try:
@@ -177,7 +177,7 @@ def _check_suite(settings: RegistrySettings, connected: ssl.SSLSocket, address: 
         raise RegistryAccessRefused(f"{address}: {renamed(str(error))}", str(address)) from None
 
 
-def _check_tls(error: Exception, address: Address) -> None:
+def _check_tls(error: Exception, address: HttpAddress) -> None:
     """Raise RegistryAccessRefused where TLS failed for a reason that stays."""
     if isinstance(error, ssl.SSLCertVerificationError):
         raise RegistryAccessRefused(

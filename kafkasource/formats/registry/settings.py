@@ -10,7 +10,7 @@ from typing import Any
 
 from kafkasource.errors import OptionError
 from kafkasource.kafka.security.endpoint import HttpLimits
-from kafkasource.kafka.security.exchange import Address, address_of, is_this_machine
+from kafkasource.kafka.security.exchange import HttpAddress, address_of, is_this_machine
 from kafkasource.kafka.security.option import SECRET, checked_path
 from kafkasource.kafka.security.secrets import References, Secret, has_reference
 from kafkasource.kafka.security.tls.config import TlsConfig
@@ -61,7 +61,7 @@ class RegistryOptions:
     Pickles into plans and tasks; the key by which a process keeps its client. `repr` shows no secret.
     """
 
-    addresses: tuple[Address, ...]  # of one registry; a target ends without a slash
+    addresses: tuple[HttpAddress, ...]  # of one registry; a target ends without a slash
     given: tuple[tuple[str, Secret], ...] = field(default=(), repr=False)  # sorted by name; without the prefix
     references: References = field(default_factory=References)
 
@@ -114,7 +114,7 @@ class RegistryOptions:
         return ",".join(map(str, self.addresses))
 
     @property
-    def in_clear(self) -> tuple[Address, ...]:
+    def in_clear(self) -> tuple[HttpAddress, ...]:
         """The addresses on other machines where credentials would go unencrypted."""
         if not any(name.startswith(("basic.", "bearer.")) for name, _ in self.given):
             return ()
@@ -169,7 +169,7 @@ def _given(options: Mapping[str, str]) -> dict[str, str]:
     return given
 
 
-def _address(url: str) -> Address:
+def _address(url: str) -> HttpAddress:
     """Raises OptionError, which does not show the URL: it may hold a password."""
     address = address_of(url.strip())
     if address is None or "?" in address.target:
@@ -177,7 +177,7 @@ def _address(url: str) -> Address:
             f"option '{PREFIX}url': expected URLs http(s)://host[:port][/path], separated by commas, without user, "
             f"password and query. User and password are for '{PREFIX}{_BASIC}'"
         )
-    return Address(address.scheme, address.host, address.port, address.target.rstrip("/"))
+    return HttpAddress(address.scheme, address.host, address.port, address.target.rstrip("/"))
 
 
 @lru_cache(maxsize=16)

@@ -5,7 +5,7 @@ Of `kafka` it imports `process` alone. A newcomer starts with `config`; `option`
 config     how a client's connections are secured: the options of both, as plans carry them
 tls/       the table of options, stores of certificates, OpenSSL's context, one connection: bytes to bytes
 sasl/      the table of options, JAAS, a state machine for each mechanism
-tokens/    OAuth tokens by source; the keeper renews them
+tokens/    OAuth tokens by source; `cache` renews them
 login      what a process's connections share: `login_of(options, host).mechanism(broker)`
 refusals   passwords that brokers refused: all connections of a process wait before they try one again
 endpoint   HTTP to a token endpoint

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kafkasource.errors import OptionError, TokenNotAvailable, TokenRefused
-from kafkasource.kafka.security.exchange import Address, AnswerTooLarge, address_of, exchange
+from kafkasource.kafka.security.exchange import HttpAddress, HttpAnswerTooLarge, address_of, exchange
 from kafkasource.kafka.security.shipped_files import find_file
 
 MOST_ANSWER_BYTES = 1 << 20
@@ -111,7 +111,7 @@ class HttpClient:
                 self._sleep(min(left_s, backoff_s * (0.8 + 0.4 * random.random())))
                 backoff_s *= 2
 
-    def _once(self, address: Address, method: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
+    def _once(self, address: HttpAddress, method: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
         try:
             answer = exchange(
                 address,
@@ -134,7 +134,7 @@ class HttpClient:
             raise TokenNotAvailable(
                 f"{address} gives no answer: {reason}. Check its URL, and that this machine reaches it"
             ) from None
-        except AnswerTooLarge:
+        except HttpAnswerTooLarge:
             raise TokenRefused(f"{address}: the answer has more than {MOST_ANSWER_BYTES} bytes. {_CHECK_URL}") from None
         _check_status(address, answer.status, answer.body)
         return answer.body
@@ -145,7 +145,7 @@ def origin_of(url: str) -> str:
     return f"the token endpoint {address_of(url) or ''}".rstrip()
 
 
-def endpoint_address(url: str) -> Address:
+def endpoint_address(url: str) -> HttpAddress:
     """Parse a token endpoint's URL. Raises OptionError, which does not quote the URL: it may have a password."""
     address = address_of(url)
     if address is None:
@@ -155,7 +155,7 @@ def endpoint_address(url: str) -> Address:
     return address
 
 
-def _address_of(url: str, allow_http: bool) -> Address:
+def _address_of(url: str, allow_http: bool) -> HttpAddress:
     address = endpoint_address(url)
     if not address.encrypts and not allow_http:
         raise OptionError(
@@ -165,7 +165,7 @@ def _address_of(url: str, allow_http: bool) -> Address:
     return address
 
 
-def _check_status(address: Address, status: int, answer: bytes) -> None:
+def _check_status(address: HttpAddress, status: int, answer: bytes) -> None:
     if status in _GRANTED:
         return
     if 300 <= status < 400:

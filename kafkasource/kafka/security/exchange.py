@@ -25,7 +25,7 @@ _HEAD_BYTES = 64 << 10  # room for the status line, the headers and the trailers
 
 
 @dataclass(frozen=True)
-class Address:
+class HttpAddress:
     """The target of a request. It prints without its query, which may hold a secret."""
 
     scheme: str  # "http", "https"
@@ -43,17 +43,17 @@ class Address:
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     status: int
     headers: Mapping[str, str]  # names in lower case
     body: bytes
 
 
-class AnswerTooLarge(Exception):
+class HttpAnswerTooLarge(Exception):
     """The body has more bytes than the caller takes."""
 
 
-def address_of(url: str) -> Address | None:
+def address_of(url: str) -> HttpAddress | None:
     """Parse http(s)://host[:port]/path without user and password. None for any other text."""
     try:
         parts = urllib.parse.urlsplit(url)
@@ -67,7 +67,7 @@ def address_of(url: str) -> Address | None:
     target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
     if not target.isascii():
         return None
-    return Address(parts.scheme, host, port or (443 if parts.scheme == "https" else 80), target)
+    return HttpAddress(parts.scheme, host, port or (443 if parts.scheme == "https" else 80), target)
 
 
 def is_this_machine(host: str) -> bool:
@@ -84,7 +84,7 @@ def shown_url(url: str) -> str:
 
 
 def exchange(
-    address: Address,
+    address: HttpAddress,
     method: str,
     body: bytes | None,
     headers: Mapping[str, str],
@@ -95,12 +95,12 @@ def exchange(
     tls: Callable[[], ssl.SSLContext],
     clock: Callable[[], float],
     check: Callable[[ssl.SSLSocket], None] = lambda _: None,
-) -> Answer:
+) -> HttpAnswer:
     """Send one request. `connect_timeout_ms` bounds TCP and TLS, `read_timeout_ms` the request and its whole answer.
     `check` is called after the handshake, before anything is sent.
 
-    Raises OSError (`ssl.SSLError` among them), `http.client.HTTPException`, AnswerTooLarge, and what `tls` and `check`
-    raise.
+    Raises OSError (`ssl.SSLError` among them), `http.client.HTTPException`, HttpAnswerTooLarge, and the errors of `tls`
+    and `check`.
     """
     most_raw_bytes = 2 * most_bytes + _HEAD_BYTES  # chunks of a few bytes each have sizes that are as long as they
     connection = _Connection(address, connect_timeout_ms, read_timeout_ms, most_raw_bytes, tls, check, clock)
@@ -112,10 +112,10 @@ def exchange(
         except ValueError as error:  # http.client takes a chunk size of "-ff" to read(-255)
             raise http.client.HTTPException(str(error)) from None
         if len(data) > most_bytes:
-            raise AnswerTooLarge
+            raise HttpAnswerTooLarge
         if response.length:  # http.client tells of a body that is cut only where it reads without a limit
             raise http.client.IncompleteRead(data, response.length)
-        return Answer(response.status, {name.lower(): text for name, text in response.getheaders()}, data)
+        return HttpAnswer(response.status, {name.lower(): text for name, text in response.getheaders()}, data)
     finally:
         connection.shut()
 
@@ -125,7 +125,7 @@ class _Connection(http.client.HTTPConnection):
 
     def __init__(
         self,
-        address: Address,
+        address: HttpAddress,
         connect_timeout_ms: int,
         read_timeout_ms: int,
         most_raw_bytes: int,
@@ -188,10 +188,10 @@ class BoundedSocket(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Raises TimeoutError after the deadline, AnswerTooLarge above the limit."""
+        """Raises TimeoutError after the deadline, HttpAnswerTooLarge above the limit."""
         self._set_timeout()
         count = self._connected.recv_into(buffer)
         self._left_bytes -= count
         if self._left_bytes < 0:
-            raise AnswerTooLarge
+            raise HttpAnswerTooLarge
         return count

@@ -14,7 +14,7 @@ from kafkasource.kafka.security.sasl.credentials import SaslConfig
 from kafkasource.kafka.security.sasl.mechanism import Mechanism
 from kafkasource.kafka.security.sasl.mechanisms import BY_NAME, SharedState
 from kafkasource.kafka.security.sasl.scram import SaltedKeys
-from kafkasource.kafka.security.tokens.keeper import TokenKeeper
+from kafkasource.kafka.security.tokens.cache import TokenCache
 
 _MOST_LOGINS = 64
 
@@ -57,8 +57,8 @@ class Login:
         May wait for a token endpoint. Raises OptionError, TokenNotAvailable, TokenRefused.
         """
         config, shared = self._current(self.credentials())
-        if shared.keeper is not None:
-            return shared.keeper.token().subject
+        if shared.tokens is not None:
+            return shared.tokens.token().subject
         if config.kerberos is not None:
             principal = config.kerberos.principal or ""
             return principal.partition("@")[0].partition("/")[0] or None  # Kafka's default rule of auth_to_local
@@ -71,7 +71,7 @@ class Login:
                 source, http = config.token_source, HttpClient(config.http, self._tls)
                 self._shared = SharedState(
                     None if config.password is None else SaltedKeys(config.password),
-                    None if source is None else TokenKeeper(source, http, config.refresh),
+                    None if source is None else TokenCache(source, http, config.refresh),
                 )
             return config, self._shared
 

@@ -157,7 +157,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedOption:
     """An option of Kafka or of the JVM connector that this connector refuses, because it could only ignore it."""
 
     name: str  # a name that ends with a dot means all options that begin with it

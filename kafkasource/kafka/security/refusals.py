@@ -38,7 +38,7 @@ class _Known:
     tried_until_s: float = 0.0
 
 
-class Refusals:
+class PasswordRefusals:
     """Thread-safe. Credentials without a password are nobody's concern here: there is no account to lock."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -105,4 +105,4 @@ class Refusals:
         return self._by_credentials.of((credentials, servers), _Known)
 
 
-process_refusals: PerProcess[Refusals] = PerProcess(Refusals)
+process_refusals: PerProcess[PasswordRefusals] = PerProcess(PasswordRefusals)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from kafkasource.errors import KafkaSourceError
-from kafkasource.kafka.security.exchange import AnswerTooLarge, BoundedSocket
+from kafkasource.kafka.security.exchange import BoundedSocket, HttpAnswerTooLarge
 from kafkasource.kafka.security.quoting import printable
 from kafkasource.tools.web.access import LOOKED_AT, Access
 
@@ -97,7 +97,7 @@ class Handler(BaseHTTPRequestHandler):
             answer = self.answer(complete(Request(split.path, query)))
         except Refused as refused:
             answer = as_text(str(refused), refused.status)
-        except (ConnectionError, TimeoutError, AnswerTooLarge):  # the client: `Server.handle_error` notes it
+        except (ConnectionError, TimeoutError, HttpAnswerTooLarge):  # the client: `Server.handle_error` notes it
             raise
         except Exception as error:
             log.warning("%s %s failed", self.command, printable(split.path), exc_info=True)

@@ -10,7 +10,7 @@ from kafkasource.errors import RegistryError, SchemaNotFound
 from kafkasource.formats.registry.answers import is_retriable, json_of, retry_after_s
 from kafkasource.formats.registry.definitions import definition_of, numbers_of, strings_of, subject_version_of
 from kafkasource.formats.registry.references import resolved
-from kafkasource.kafka.security.exchange import Answer
+from kafkasource.kafka.security.exchange import HttpAnswer
 
 few = settings(max_examples=30)
 URL = "http://registry:8081/subjects"
@@ -34,7 +34,7 @@ def error_of(call):
 @few
 @given(status=st.sampled_from([200, 201, 204, 302, 400, 401, 403, 404, 409, 422, 501]), body=BODIES)
 def test_any_answer_is_json_or_an_error_that_names_url_and_status(status, body):
-    error = error_of(lambda: json_of(Answer(status, {}, body), "a question", URL))
+    error = error_of(lambda: json_of(HttpAnswer(status, {}, body), "a question", URL))
     if error is None:
         assert status in (200, 201)
     else:
@@ -47,7 +47,7 @@ def test_any_answer_is_json_or_an_error_that_names_url_and_status(status, body):
 @few
 @given(status=st.sampled_from([200, 400, 401, 404, 409, 422]), body=BODIES)
 def test_only_a_404_of_the_registrys_own_means_that_there_is_none(status, body):
-    error = error_of(lambda: json_of(Answer(status, {}, body), "a question", URL))
+    error = error_of(lambda: json_of(HttpAnswer(status, {}, body), "a question", URL))
     if isinstance(error, SchemaNotFound):
         assert (status, json.loads(body)["error_code"] // 100) == (404, 404)
 
@@ -77,7 +77,7 @@ def test_any_references_end(answer):
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "inf", "nan", "Wed, 21 Oct 2026 07:28:00 GMT", "\u00b2", "9" * 400])
 def test_a_pause_that_is_no_number_of_seconds_counts_as_none(text):
-    assert retry_after_s(Answer(429, {"retry-after": text}, b"")) == 0
+    assert retry_after_s(HttpAnswer(429, {"retry-after": text}, b"")) == 0
 
 
 def test_what_helps_to_ask_again():

@@ -79,8 +79,8 @@ class Issued:
     ) -> str:
         builder = x509.CertificateRevocationListBuilder().issuer_name(self.certificate.subject)
         builder = builder.last_update(last_update).next_update(next_update)
-        for each in revoked:
-            row = x509.RevokedCertificateBuilder().serial_number(each.certificate.serial_number)
+        for issued in revoked:
+            row = x509.RevokedCertificateBuilder().serial_number(issued.certificate.serial_number)
             builder = builder.add_revoked_certificate(row.revocation_date(NOW - DAY).build())
         return builder.sign(self.key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
 
@@ -166,9 +166,9 @@ def java_keystore(path: Path, kind: str, store_password: str, key_password: str,
 
 
 def java_truststore(path: Path, kind: str, password: str, *trusted: Issued) -> Path:
-    for number, each in enumerate(trusted):
+    for number, issued in enumerate(trusted):
         source = path.with_suffix(".pem")
-        source.write_text(each.pem)
+        source.write_text(issued.pem)
         keytool(
             *("-importcert", "-file", source, "-alias", f"ca{number}"),
             *("-keystore", path, "-storetype", kind, "-storepass", password),

@@ -30,7 +30,7 @@ def text_of(text: str) -> str:
 
 def pairs_of(words: list[str]) -> dict[str, str]:
     """Pair the words that follow `ok` in an answer."""
-    texts = [text_of(each) for each in words]
+    texts = [text_of(word) for word in words]
     return dict(zip(texts[::2], texts[1::2], strict=True))
 
 

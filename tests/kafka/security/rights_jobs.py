@@ -109,16 +109,16 @@ def close_all() -> None:
 @contextlib.contextmanager
 def warnings() -> Iterator[list[str]]:
     """Collect the package's log messages from WARNING on."""
-    found: list[str] = []
+    messages: list[str] = []
 
     class Keeper(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            found.append(record.getMessage())
+            messages.append(record.getMessage())
 
     keeper = Keeper(logging.WARNING)
     logging.getLogger("kafkasource").addHandler(keeper)
     try:
-        yield found
+        yield messages
     finally:
         logging.getLogger("kafkasource").removeHandler(keeper)
 
@@ -144,7 +144,7 @@ def stream_of_a_pattern(world: World) -> str:
 
 def _stream(reading: Mapping[str, str]) -> str:
     reader = StreamReader(options.parse(reading, "source"))
-    with warnings() as found:
+    with warnings() as messages:
         try:
             start = json.loads(json.dumps(reader.initialOffset()))
             end = json.loads(json.dumps(reader.latestOffset(start)))
@@ -155,7 +155,7 @@ def _stream(reading: Mapping[str, str]) -> str:
             reader.latestOffset(end)
         finally:
             reader.stop()
-    return "\n".join(found)
+    return "\n".join(messages)
 
 
 def stream_with_a_group(world: World) -> str:
@@ -219,20 +219,20 @@ def mirror(world: World) -> str:
     plan = mirror_plan.Plan(clusters, (flow,), checkpoint=str(world.folder), refresh_settings_s=0)
     (route,) = mirror_plan.routes(plan)
     keeper = mirror_job._keeper(plan, route)
-    with warnings() as found:
+    with warnings() as messages:
         try:
             keeper.look(first=True)
-            found.append(_micro_batch(route))
+            messages.append(_micro_batch(route))
             close_all()  # the driver starts again: it reads the map that is there, and the topics are there, too
             keeper.close()
             keeper = mirror_job._keeper(plan, route)
             keeper.look(first=True)
-            found.append(_micro_batch(route))
+            messages.append(_micro_batch(route))
             world.change_topic()
             keeper.look()
         finally:
             keeper.close()
-    return "\n".join(found)
+    return "\n".join(messages)
 
 
 def _micro_batch(route: mirror_plan.Route) -> str:

@@ -26,16 +26,16 @@ def der() -> bytes:
 
 def test_the_fields_are_those_that_cryptography_reads(der):
     expected = x509.load_der_x509_certificate(der)
-    found = read_certificate(der)
+    certificate = read_certificate(der)
     names = expected.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert found.subject == expected.subject.rfc4514_string()
-    assert found.issuer == expected.issuer.rfc4514_string()
-    assert found.not_before == expected.not_valid_before_utc
-    assert found.not_after == expected.not_valid_after_utc
-    assert list(found.dns_names) == names.get_values_for_type(x509.DNSName)
-    assert list(found.ip_addresses) == [str(ip) for ip in names.get_values_for_type(x509.IPAddress)]
-    assert not found.is_ca
-    assert not found.self_issued
+    assert certificate.subject == expected.subject.rfc4514_string()
+    assert certificate.issuer == expected.issuer.rfc4514_string()
+    assert certificate.not_before == expected.not_valid_before_utc
+    assert certificate.not_after == expected.not_valid_after_utc
+    assert list(certificate.dns_names) == names.get_values_for_type(x509.DNSName)
+    assert list(certificate.ip_addresses) == [str(ip) for ip in names.get_values_for_type(x509.IPAddress)]
+    assert not certificate.is_ca
+    assert not certificate.self_issued
 
 
 @given(
@@ -67,10 +67,10 @@ def test_dates_of_both_forms_are_read(year):
 
 
 def test_an_authority_is_one_that_is_issued_by_itself():
-    found = read_certificate(authority("R").der)
-    assert found.is_ca
-    assert found.self_issued
-    assert "no names" in found.names
+    certificate = read_certificate(authority("R").der)
+    assert certificate.is_ca
+    assert certificate.self_issued
+    assert "no names" in certificate.names
 
 
 def test_a_long_list_of_names_is_cut():
@@ -94,10 +94,10 @@ def test_a_certificate_with_changed_bytes_is_read_or_raises_our_error_and_its_te
         for _ in range(chance.randint(1, 4)):
             changed[chance.randrange(len(changed))] = chance.randrange(256)
         try:
-            found = read_certificate(bytes(changed))
+            certificate = read_certificate(bytes(changed))
         except MalformedDer:
             continue
-        assert (found.subject + found.issuer + found.names).isprintable()
+        assert (certificate.subject + certificate.issuer + certificate.names).isprintable()
 
 
 @given(st.binary(max_size=200))

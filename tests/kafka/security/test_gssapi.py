@@ -44,7 +44,7 @@ class Context:
 
 @pytest.fixture
 def library(monkeypatch):
-    found = SimpleNamespace(
+    fake = SimpleNamespace(
         Name=lambda text, kind: (text, kind),
         NameType=SimpleNamespace(hostbased_service="service", kerberos_principal="principal"),
         MechType=SimpleNamespace(kerberos="krb5"),
@@ -53,8 +53,8 @@ def library(monkeypatch):
         Credentials=lambda **settings: settings,
         exceptions=SimpleNamespace(GSSError=Failure),
     )
-    monkeypatch.setitem(sys.modules, "gssapi", found)
-    return found
+    monkeypatch.setitem(sys.modules, "gssapi", fake)
+    return fake
 
 
 def begun(library, config=None):
@@ -135,9 +135,9 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch):
 @pytest.fixture
 def kdc(tmp_path, monkeypatch):
     pytest.importorskip("gssapi", reason="needs the package gssapi, which pip builds with krb5's headers")
-    with Kdc(tmp_path) as found:
-        monkeypatch.setenv("KRB5_CONFIG", str(found.krb5_conf))
-        yield found
+    with Kdc(tmp_path) as started:
+        monkeypatch.setenv("KRB5_CONFIG", str(started.krb5_conf))
+        yield started
 
 
 class Broker:

@@ -58,9 +58,9 @@ def stream(world):
 def test_a_topic_that_a_stream_may_not_describe_any_more_is_lost_and_the_error_says_what_it_may_be(world, hide, stream):
     reader, end = stream
     hide(world, world.topic)
-    with warnings() as found:
+    with warnings() as messages:
         after = json.loads(json.dumps(reader.latestOffset(end)))
-    assert any(f"{world.topic}-0, read already, do not exist any more ({SAID})" in text for text in found), found
+    assert any(f"{world.topic}-0, read already, do not exist any more ({SAID})" in text for text in messages), messages
     with pytest.raises(DataLoss, match=rf"Partitions {world.topic}-0 have been deleted[.] {SAID}[.]"):
         reader.partitions(end, after)
 
@@ -69,7 +69,7 @@ def test_a_stream_without_any_topic_left_goes_on_with_a_warning(world, hide, str
     """As with the JVM connector there is no micro-batch and no error (tests/peers/parity_cases/loss.py)."""
     reader, end = stream
     hide(world, world.topic, f"{world.topic}-2")
-    with warnings() as found:
+    with warnings() as messages:
         assert reader.latestOffset(end) == end
-    assert found[-1].startswith("option 'subscribePattern': no topic has a match of ")
-    assert found[-1].endswith(SAID)
+    assert messages[-1].startswith("option 'subscribePattern': no topic has a match of ")
+    assert messages[-1].endswith(SAID)

@@ -6,14 +6,14 @@ from kafka_security import a_server, data_of
 from kafkasource.errors import AuthenticationFailed, OptionError, SaslExchangeFailed, TokenRefused
 from kafkasource.kafka.security.sasl.oauthbearer import OauthBearer
 from kafkasource.kafka.security.secrets import Secret
-from kafkasource.kafka.security.tokens.token import Token
+from kafkasource.kafka.security.tokens.token import AccessToken
 
 TOKEN = "vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg=="  # RFC 7628, section 4.1
 REFUSAL = b'{"status":"invalid_token","scope":"example_scope","openid-configuration":"https://example.com/.well-known"}'
 
 
 def a_client(token=TOKEN, extensions=(), of_token=()):
-    return OauthBearer(lambda: Token(Secret(token), extensions=of_token), extensions=extensions)
+    return OauthBearer(lambda: AccessToken(Secret(token), extensions=of_token), extensions=extensions)
 
 
 def begun():
@@ -50,7 +50,7 @@ def test_kafkas_server_takes_it_and_its_refusal_ends_the_exchange():
 
 
 def test_a_refused_token_is_reported_to_whoever_keeps_it():
-    kept, refused = Token(Secret(TOKEN)), []
+    kept, refused = AccessToken(Secret(TOKEN)), []
     client = OauthBearer(lambda: kept, refused=refused.append)
     client.first()
     assert not refused
@@ -118,7 +118,7 @@ def test_a_status_is_quoted_without_what_a_terminal_would_obey():
 
 def test_the_machine_says_whether_it_waits_for_a_token():
     waits = [True]
-    client = OauthBearer(lambda: Token(Secret(TOKEN)), lambda: waits[0])
+    client = OauthBearer(lambda: AccessToken(Secret(TOKEN)), lambda: waits[0])
     assert client.blocks
     waits[0] = False
     assert not client.blocks

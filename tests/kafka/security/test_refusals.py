@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from kafkasource.errors import SaslAuthenticationFailed, error_for
-from kafkasource.kafka.security.refusals import Refusals
+from kafkasource.kafka.security.refusals import PasswordRefusals
 from kafkasource.kafka.security.sasl import config
 
 HERE, ELSEWHERE = (("one", 9092),), (("other", 9092),)
@@ -20,7 +20,7 @@ def password(text="hunter2", mechanism="PLAIN"):
 class Process:
     def __init__(self):
         self.now_s = 100.0
-        self.refusals = Refusals(lambda: self.now_s)
+        self.refusals = PasswordRefusals(lambda: self.now_s)
 
     def refuse(self, credentials, servers=HERE):
         self.refusals.refused(credentials, servers, error_for(58, "broker 1 refuses the credentials"))

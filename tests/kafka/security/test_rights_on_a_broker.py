@@ -49,10 +49,10 @@ def test_a_job_needs_the_rights_of_its_row_and_says_which_one_is_missing(closed_
         properties = closed_broker.client_properties("SASL_PLAINTEXT", "OAUTHBEARER", user)
         runs.append((rights_jobs.World(closed_broker, properties, tmp_path, user, shared), *denied))
     runs[0][0].prepare()
-    acls = [Acl(OTHERS, "all", kind, shared, "prefixed") for kind in ("topic", "group", "transactional_id")]
+    acls = [Acl(OTHERS, "all", resource, shared, "prefixed") for resource in ("topic", "group", "transactional_id")]
     acls += [Acl(OTHERS, "all", "topic", f"mirror-offsets.{shared}", "prefixed")]
     for world, right, operation in runs:
-        acls += dict.fromkeys(acls_of(world, each, each.operation, "allow") for each in job.rights)
+        acls += dict.fromkeys(acls_of(world, need, need.operation, "allow") for need in job.rights)
         if right is not None:
             acls.append(acls_of(world, right, operation, "deny"))
     run = getattr(rights_jobs, job.run)
@@ -62,7 +62,7 @@ def test_a_job_needs_the_rights_of_its_row_and_says_which_one_is_missing(closed_
             if right is None:
                 said = run(world)
                 assert "AUTHORIZATION_FAILED" not in said
-                assert all(each.hides.format(w=world) in said for each in job.rights)
+                assert all(need.hides.format(w=world) in said for need in job.rights)
             else:
                 without(run, world, right, operation)
     finally:  # groups and topics stay, and other tests of the run list them

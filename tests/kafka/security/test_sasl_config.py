@@ -19,10 +19,10 @@ from kafkasource.kafka.security.sasl.options import ROWS, canonical, vendor_defa
 from kafkasource.kafka.security.sasl.plain import Plain
 from kafkasource.kafka.security.sasl.scram import Scram
 from kafkasource.kafka.security.secrets import Secret
+from kafkasource.kafka.security.tokens.cache import Refresh
 from kafkasource.kafka.security.tokens.file import TokenFile
 from kafkasource.kafka.security.tokens.function import FunctionToken
 from kafkasource.kafka.security.tokens.grants import ClientCredentials
-from kafkasource.kafka.security.tokens.keeper import Refresh
 from kafkasource.kafka.security.tokens.token import claims_of
 from kafkasource.options import parse
 
@@ -49,8 +49,8 @@ def test_a_password_comes_by_any_of_three_names():
 
 
 def test_a_delegation_token_is_told_by_jaas():
-    found = of({"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": SCRAM})
-    assert (found.username, found.delegation_token) == ("id", True)
+    parsed = of({"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": SCRAM})
+    assert (parsed.username, parsed.delegation_token) == ("id", True)
 
 
 def test_client_credentials_come_by_options_or_jaas():
@@ -87,11 +87,11 @@ def test_strimzis_scope_audience_and_extensions_are_sent():
     with an_endpoint(granted("abc")) as endpoint:
         client = STRIMZIS_CLIENT.replace("https://idp/t", endpoint.url)
         options = f'{client} oauth.scope="kafka.read" oauth.audience="kafka-broker" oauth.sasl.extension.tenant="t"'
-        found = strimzis(options, **{f"{URL.removesuffix('url')}allow.http": "true"})
-        found.token_source.fetch(HttpClient(found.http), time.time())
+        parsed = strimzis(options, **{f"{URL.removesuffix('url')}allow.http": "true"})
+        parsed.token_source.fetch(HttpClient(parsed.http), time.time())
         form = {"grant_type": "client_credentials", "scope": "kafka.read", "audience": "kafka-broker"}
         assert endpoint.requests[0].form == form
-    assert found.extensions == (("tenant", "t"),)
+    assert parsed.extensions == (("tenant", "t"),)
 
 
 def test_strimzis_access_token_is_sent_as_it_is_and_goes_before_its_endpoint(tmp_path):
@@ -137,8 +137,8 @@ def test_jaas_authorities_of_a_token_endpoint_are_refused_by_name_unless_an_opti
     """Kafka's OAuthBearerLoginCallbackHandler reads `ssl.*` of the JAAS entry, Strimzi's `oauth.ssl.*`."""
     with pytest.raises(OptionError, match=rf"{name}.*kafka\.https\.ca\.location"):
         strimzis(f'{STRIMZIS_CLIENT} {name}="/ca"')
-    found = strimzis(f'{STRIMZIS_CLIENT} {name}="/ca"', **{"https.ca.location": "/ca.pem"})
-    assert found.http.ca_location == "/ca.pem"
+    parsed = strimzis(f'{STRIMZIS_CLIENT} {name}="/ca"', **{"https.ca.location": "/ca.pem"})
+    assert parsed.http.ca_location == "/ca.pem"
 
 
 @pytest.mark.parametrize("name", ["ssl.keystore.location", "oauth.ssl.endpoint.identification.algorithm"])
@@ -309,8 +309,8 @@ LOGIN_HANDLER, CLIENT_HANDLER, RETRIEVER = (
 )
 def test_a_class_of_kafkas_or_a_vendors_own_is_known_by_its_packages_also_where_it_is_shaded(option, name):
     client = {f"sasl.oauthbearer.client.{part}": "x" for part in ("id", "secret")}
-    found = of({"sasl.mechanism": "OAUTHBEARER", URL: "https://idp/t", **client, option: name})
-    assert found.token_source == ClientCredentials("https://idp/t", "x", Secret("x"))
+    parsed = of({"sasl.mechanism": "OAUTHBEARER", URL: "https://idp/t", **client, option: name})
+    assert parsed.token_source == ClientCredentials("https://idp/t", "x", Secret("x"))
 
 
 @pytest.mark.parametrize(
@@ -364,8 +364,8 @@ def test_what_a_plan_holds_shows_no_secret_and_resolves_nothing(monkeypatch):
     assert pickle.loads(pickled) == options
     assert hash(pickle.loads(pickled)) == hash(options)
     as_text = SaslOptions.of({"sasl.mechanism": "PLAIN", "sasl.jaas.config": PLAIN})
-    for each in (as_text, as_text.resolve("h"), pickle.loads(pickle.dumps(as_text)), [as_text], vars(as_text)):
-        assert "geheim" not in f"{each!r} {each}"
+    for holder in (as_text, as_text.resolve("h"), pickle.loads(pickle.dumps(as_text)), [as_text], vars(as_text)):
+        assert "geheim" not in f"{holder!r} {holder}"
     assert "sasl.mechanism=PLAIN" in repr(as_text)
 
 
@@ -430,6 +430,19 @@ def test_connections_of_a_process_share_a_token():
         assert first.first() == second.first()
         assert not second.blocks
         assert len(endpoint.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "user"),
+    [
+        ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": PLAIN}, "alice"),
+        ({"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": SCRAM}, None),  # brokers know the token's owner
+        ({"sasl.kerberos.principal": "alice/host@REALM"}, "alice"),
+        ({}, None),  # the owner of the ticket cache
+    ],
+)
+def test_a_login_names_its_user_where_the_client_knows_it(given, user):
+    assert Login(SaslOptions.of(given), "h").user() == user
 
 
 def test_a_process_keeps_a_bounded_number_of_logins():

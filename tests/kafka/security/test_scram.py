@@ -201,9 +201,9 @@ def test_the_keys_are_those_of_rfc_5802():
 def test_no_secret_is_shown():
     client = proven()
     keys = SaltedKeys(Secret("pencil"))
-    for each in (client, keys, keys.of("sha256", b"salt", 4096), vars(client)):
-        assert "pencil" not in repr(each)
-        assert repr(keys.of("sha256", b"salt", 4096).client) not in repr(each)
+    for holder in (client, keys, keys.of("sha256", b"salt", 4096), vars(client)):
+        assert "pencil" not in repr(holder)
+        assert repr(keys.of("sha256", b"salt", 4096).client) not in repr(holder)
     with pytest.raises(OptionError):
         a_client(user="")
 

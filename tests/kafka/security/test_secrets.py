@@ -25,8 +25,8 @@ def test_a_secret_prints_nowhere():
         f"{[secret]}",
     ]
     shown += [repr(pickle.loads(pickle.dumps(secret))), repr(copy.deepcopy(secret)), str(ValueError(secret))]
-    assert not any("geheim" in each for each in shown)
-    assert all("[hidden]" in each for each in shown)
+    assert not any("geheim" in text for text in shown)
+    assert all("[hidden]" in text for text in shown)
 
 
 def test_a_secret_is_its_text():

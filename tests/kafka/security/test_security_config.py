@@ -97,7 +97,7 @@ def test_connections_share_a_context_and_hear_a_warning_once(caplog):
     contexts = {id(config.tls_context()) for _ in range(3)}
     assert len(contexts) == 1
     warned = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert ["TLSv1.1" in each for each in warned] == [True]
+    assert ["TLSv1.1" in text for text in warned] == [True]
 
 
 def test_what_a_reference_stands_for_is_looked_up_for_each_connection(monkeypatch, tmp_path):

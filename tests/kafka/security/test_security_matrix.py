@@ -58,15 +58,15 @@ class Confluent:
         values: list[bytes] = []
         with self._consumer("g") as consumer:
             consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
-            while len(values) < count and (found := consumer.consume(count - len(values), timeout=60)):
-                values += [message.value() for message in found]
+            while len(values) < count and (messages := consumer.consume(count - len(values), timeout=60)):
+                values += [message.value() for message in messages]
         return values
 
     def committed(self, group, topic):
         with self._consumer(group) as consumer:
             consumer.poll(0)  # where it asks for the token
-            (found,) = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=60)
-        return found.offset
+            (messages,) = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=60)
+        return messages.offset
 
     @contextlib.contextmanager
     def _consumer(self, group):

@@ -23,7 +23,7 @@ from kafkasource.errors import OptionError
 from kafkasource.kafka.security.tls import jks, pem
 from kafkasource.kafka.security.tls.config import TlsConfig
 from kafkasource.kafka.security.tls.store_files import StoreFiles
-from kafkasource.kafka.security.tls.stores import Identity, client_identity, trusted_certificates
+from kafkasource.kafka.security.tls.stores import ClientIdentity, client_identity, trusted_certificates
 
 STORE, KEY = "storesecret", "keysecret"
 
@@ -55,7 +55,7 @@ def trusted(**options: object) -> tuple[bytes, ...] | None:
     return trusted_certificates(config(options), StoreFiles())
 
 
-def identity(**options: object) -> Identity:
+def identity(**options: object) -> ClientIdentity:
     return client_identity(config(options), StoreFiles())
 
 
@@ -74,9 +74,9 @@ def private_numbers(pem: str, password: str | None = None) -> int:
 
 @pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
 def test_a_truststore_of_keytool_s_gives_the_certificates_that_were_put_in(stores, root, kind):
-    found = trusted(truststore_location=stores / f"trust.{kind}", truststore_password=STORE)
-    assert root.der in found
-    assert len(found) == 2
+    loaded = trusted(truststore_location=stores / f"trust.{kind}", truststore_password=STORE)
+    assert root.der in loaded
+    assert len(loaded) == 2
 
 
 def test_the_content_of_a_store_counts_not_its_name_or_java_s_default_type(stores, root, tmp_path):
@@ -144,10 +144,10 @@ def test_pem_text_that_lost_its_line_ends_is_read(root, client, lost):
         return text.strip().replace("\n", lost)
 
     assert trusted(truststore_certificates=without(root.pem + root.pem)) == (root.der,)
-    found = identity(keystore_key=without(client.key_pem()), keystore_certificate_chain=without(client.chain_pem))
-    assert found.chain[0] == client.der
-    assert len(found.chain) == 2
-    assert private_numbers(found.key.reveal()) == client.key.private_numbers().private_value
+    loaded = identity(keystore_key=without(client.key_pem()), keystore_certificate_chain=without(client.chain_pem))
+    assert loaded.chain[0] == client.der
+    assert len(loaded.chain) == 2
+    assert private_numbers(loaded.key.reveal()) == client.key.private_numbers().private_value
 
 
 @pytest.mark.parametrize("damage", ["end", "begin", "base64", "nothing", "body"])
@@ -211,8 +211,8 @@ def test_what_is_in_a_pkcs12_truststore_for_itself_is_trusted_beside_a_key(tmp_p
     (tmp_path / "root.crt").write_text(root.pem)
     named = ("-alias", "caroot", "-keystore", store, "-storepass", STORE)
     keytool("-importcert", "-file", tmp_path / "root.crt", *named)
-    found = set(trusted(truststore_location=store, truststore_password=STORE))
-    assert found == {broker.der, other.der, root.der}
+    loaded = set(trusted(truststore_location=store, truststore_password=STORE))
+    assert loaded == {broker.der, other.der, root.der}
 
 
 def test_of_a_pkcs12_truststore_with_two_keys_no_authority_of_either_is_trusted(tmp_path):
@@ -253,9 +253,9 @@ def _add_key(store: Path, alias: str, issued: Issued) -> None:
 @pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
 def test_a_keystore_of_keytool_s_gives_key_and_chain(stores, client, kind):
     key_password = KEY if kind == "JKS" else STORE
-    found = identity(keystore_location=stores / f"client.{kind}", keystore_password=STORE, key_password=key_password)
-    assert found.chain == (client.der, client.issuers[0].public_bytes(Encoding.DER))
-    assert private_numbers(found.key.reveal()) == client.key.private_numbers().private_value
+    loaded = identity(keystore_location=stores / f"client.{kind}", keystore_password=STORE, key_password=key_password)
+    assert loaded.chain == (client.der, client.issuers[0].public_bytes(Encoding.DER))
+    assert private_numbers(loaded.key.reveal()) == client.key.private_numbers().private_value
 
 
 def test_a_key_of_a_jks_with_a_wrong_password_names_the_option(stores):
@@ -277,9 +277,9 @@ def test_pkcs12_of_old_and_new_encryption_is_read(client, tmp_path, encryption):
     data = pkcs12.serialize_key_and_certificates(b"client", client.key, client.certificate, issuers, encryption)
     (tmp_path / "client.p12").write_bytes(data)
     password = {} if isinstance(encryption, NoEncryption) else {"keystore_password": STORE}
-    found = identity(keystore_location=tmp_path / "client.p12", **password)
-    assert found.chain == (client.der, client.issuers[0].public_bytes(Encoding.DER))
-    assert private_numbers(found.key.reveal()) == client.key.private_numbers().private_value
+    loaded = identity(keystore_location=tmp_path / "client.p12", **password)
+    assert loaded.chain == (client.der, client.issuers[0].public_bytes(Encoding.DER))
+    assert private_numbers(loaded.key.reveal()) == client.key.private_numbers().private_value
 
 
 def test_without_cryptography_a_pkcs12_store_is_an_error_that_names_the_extra(stores, monkeypatch):
@@ -303,9 +303,9 @@ def test_pem_and_jks_need_no_cryptography(stores, root, client, tmp_path, monkey
 def test_a_pem_keystore_holds_key_and_chain_in_any_order(client, tmp_path):
     for text in (client.key_pem() + client.chain_pem, client.chain_pem + client.key_pem()):
         (tmp_path / "client.pem").write_text(text)
-        found = identity(keystore_location=tmp_path / "client.pem")
-        assert found.chain[0] == client.der
-        assert private_numbers(found.key.reveal()) == client.key.private_numbers().private_value
+        loaded = identity(keystore_location=tmp_path / "client.pem")
+        assert loaded.chain[0] == client.der
+        assert private_numbers(loaded.key.reveal()) == client.key.private_numbers().private_value
 
 
 @pytest.mark.parametrize("form", [PrivateFormat.PKCS8, PrivateFormat.TraditionalOpenSSL])
@@ -314,14 +314,14 @@ def test_an_encrypted_pem_key_stays_encrypted_and_keeps_its_password(client, tmp
     text = client.key_pem(KEY, form).strip().replace("\n", lost)
     (tmp_path / "key.pem").write_text(text)
     (tmp_path / "chain.pem").write_text(client.chain_pem)
-    found = identity(key_location=tmp_path / "key.pem", certificate_location=tmp_path / "chain.pem", key_password=KEY)
-    assert private_numbers(found.key.reveal(), KEY) == client.key.private_numbers().private_value
-    assert found.password.reveal() == KEY
+    loaded = identity(key_location=tmp_path / "key.pem", certificate_location=tmp_path / "chain.pem", key_password=KEY)
+    assert private_numbers(loaded.key.reveal(), KEY) == client.key.private_numbers().private_value
+    assert loaded.password.reveal() == KEY
 
 
 @pytest.mark.parametrize("cipher", ["DES-EDE3-CBC,0011223344556677", "AES-256-CBC,00112233445566778899AABBCCDDEEFF"])
 def test_the_header_of_an_old_encrypted_key_is_kept_where_line_ends_are_lost(cipher):
-    text = pem.Block("RSA PRIVATE KEY", bytes(range(100)), cipher).text
+    text = pem.PemBlock("RSA PRIVATE KEY", bytes(range(100)), cipher).text
     assert [block.text for block in pem.blocks(text.replace("\n", " "))] == [text]
 
 

@@ -292,14 +292,14 @@ def test_files_that_cannot_be_used_at_the_start_are_an_error_and_are_tried_again
 
 def test_a_process_has_one_context_for_a_configuration(root):
     config = TlsConfig.of({"ssl.truststore.certificates": root.pem})
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(context_of(config).setup())) for _ in range(4)]
+    setups = []
+    threads = [threading.Thread(target=lambda: setups.append(context_of(config).setup())) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len({id(each) for each in found}) == 1
-    assert context_of(TlsConfig.of({"ssl.truststore.certificates": authority("Other").pem})).setup() is not found[0]
+    assert len({id(setup) for setup in setups}) == 1
+    assert context_of(TlsConfig.of({"ssl.truststore.certificates": authority("Other").pem})).setup() is not setups[0]
 
 
 def test_a_fork_leaves_its_parent_s_session_intact(root, broker):

@@ -101,15 +101,15 @@ def test_decrypted_bytes_that_no_new_bytes_of_the_wire_announce_are_not_lost(tru
     client, server = connected(trusting, broker)
     server.write(b"0123456789")
     to_client(client, server)
-    one = memoryview(bytearray(1))
-    found = b""
+    buffer = memoryview(bytearray(1))
+    received = b""
     while True:
-        got = client.read_into(one)
+        got = client.read_into(buffer)
         if not got:
             break
-        found += bytes(one)
+        received += bytes(buffer)
         assert client.may_have_more
-    assert found == b"0123456789"
+    assert received == b"0123456789"
 
 
 def test_small_pieces_share_a_record_and_large_ones_fill_theirs(trusting, broker):

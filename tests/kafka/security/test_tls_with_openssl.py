@@ -49,12 +49,12 @@ class Program:
         """Wait for output of the program that matches."""
         assert self.process.stdout is not None
         seen = b""
-        while not (found := re.search(pattern, seen)):
+        while not (match := re.search(pattern, seen)):
             assert select.select([self.process.stdout], [], [], TIMEOUT_S)[0], seen
             data = os.read(self.process.stdout.fileno(), 1 << 16)
             assert data, seen
             seen += data
-        return found
+        return match
 
     def tell(self, line: bytes) -> None:
         assert self.process.stdin is not None
@@ -66,14 +66,14 @@ class Program:
         self.client.feed(self.socket.recv(1 << 16))
 
     def read_line(self) -> bytes:
-        target, found = bytearray(1000), b""
-        while not found.endswith(b"\n"):
+        target, line = bytearray(1000), b""
+        while not line.endswith(b"\n"):
             got = self.client.read_into(memoryview(target))
             assert got != 0
-            found += target[: got or 0]
+            line += target[: got or 0]
             if got is None:
                 self.turn()
-        return found
+        return line
 
     def close(self) -> None:
         self.process.kill()

@@ -45,8 +45,8 @@ def fetch(endpoint, http=None, **settings):
 
 @pytest.fixture
 def endpoint():
-    with an_endpoint() as found:
-        yield found
+    with an_endpoint() as server:
+        yield server
 
 
 def test_the_request_is_that_of_rfc_6749(endpoint):
@@ -70,8 +70,12 @@ def test_id_and_secret_are_encoded_where_the_option_says_so(endpoint):
 def test_a_token_says_when_it_expires():
     token = jwt(exp=NOW + 900, iat=NOW - 100)
     with an_endpoint(granted(token, expires_in=5)) as endpoint:
-        found = fetch(endpoint)
-    assert (found.value.reveal(), found.expires_at_s, found.issued_at_s) == (token, NOW + 900, NOW - 100)
+        given = fetch(endpoint)
+    assert (given.value.reveal(), given.expires_at_s, given.issued_at_s) == (
+        token,
+        NOW + 900,
+        NOW - 100,
+    )
     with an_endpoint(granted("opaque", expires_in=5)) as endpoint:
         assert fetch(endpoint).expires_at_s == NOW + 5
     with an_endpoint((200, b'{"id_token":"x"}')) as endpoint:

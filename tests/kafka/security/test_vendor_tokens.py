@@ -96,8 +96,8 @@ def test_jobs_with_amazons_java_classes_move_unchanged():
     jaas = f"software.amazon.msk.auth.iam.IAMLoginModule required {options};"
     handler = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
     given = {"sasl.mechanism": "AWS_MSK_IAM", "sasl.jaas.config": jaas, "sasl.client.callback.handler.class": handler}
-    found = SaslOptions.of(given, MSK).resolve(MSK)
-    assert (found.mechanism, found.token_source) == ("OAUTHBEARER", AwsToken("eu-central-1", "p", "a", "s"))
+    config = SaslOptions.of(given, MSK).resolve(MSK)
+    assert (config.mechanism, config.token_source) == ("OAUTHBEARER", AwsToken("eu-central-1", "p", "a", "s"))
     handler = handler.replace("Client", "OAuthBearerLogin")
     for name in ("sasl.login.callback.handler.class", "sasl.client.callback.handler.class"):
         oauth = {"sasl.mechanism": "OAUTHBEARER", name: handler}

@@ -117,7 +117,7 @@ def take(client: TlsStream) -> bytes:
 
 def read_all(client: TlsStream, size: int = 1 << 16) -> bytes:
     """Read with `read_into` into buffers of `size` bytes until nothing is left."""
-    target, found = bytearray(size), bytearray()
+    target, data = bytearray(size), bytearray()
     while got := client.read_into(memoryview(target)):
-        found += target[:got]
-    return bytes(found)
+        data += target[:got]
+    return bytes(data)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kafkasource.kafka.security.endpoint import HttpLimits
 from kafkasource.kafka.security.secrets import Secret
-from kafkasource.kafka.security.tokens.keeper import Refresh
+from kafkasource.kafka.security.tokens.cache import Refresh
 from kafkasource.kafka.security.tokens.token import TokenSource
 
 

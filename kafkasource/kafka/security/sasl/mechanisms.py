@@ -18,7 +18,7 @@ from kafkasource.kafka.security.sasl.option_values import OptionValues
 from kafkasource.kafka.security.sasl.plain import Plain
 from kafkasource.kafka.security.sasl.scram import SaltedKeys, Scram
 from kafkasource.kafka.security.secrets import Secret
-from kafkasource.kafka.security.tokens.keeper import TokenKeeper
+from kafkasource.kafka.security.tokens.cache import TokenCache
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class SharedState:
     """State that all connections of one login share."""
 
     keys: SaltedKeys | None = None  # with a password
-    keeper: TokenKeeper | None = None  # with a source of tokens
+    tokens: TokenCache | None = None  # with a source of tokens
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ def _scram(config: SaslConfig, host: str, shared: SharedState) -> Mechanism:
 
 
 def _oauthbearer(config: SaslConfig, host: str, shared: SharedState) -> Mechanism:
-    keeper = shared.keeper
-    assert keeper is not None
-    return OauthBearer(keeper.token, keeper.due, config.extensions, keeper.forget)
+    tokens = shared.tokens
+    assert tokens is not None
+    return OauthBearer(tokens.token, tokens.due, config.extensions, tokens.forget)
 
 
 def _gssapi(config: SaslConfig, host: str, shared: SharedState) -> Mechanism:

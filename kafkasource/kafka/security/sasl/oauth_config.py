@@ -25,12 +25,12 @@ from kafkasource.kafka.security.secrets import Secret
 from kafkasource.kafka.security.tokens.assertion import ALGORITHMS, AssertionFile, SignedAssertion
 from kafkasource.kafka.security.tokens.aws import AwsToken, region_of
 from kafkasource.kafka.security.tokens.azure import AzureToken
+from kafkasource.kafka.security.tokens.cache import Refresh
 from kafkasource.kafka.security.tokens.file import TokenFile
 from kafkasource.kafka.security.tokens.fixed import FixedToken
 from kafkasource.kafka.security.tokens.function import FunctionToken
 from kafkasource.kafka.security.tokens.google import GoogleToken
 from kafkasource.kafka.security.tokens.grants import JWT_BEARER, AssertedClient, Assertion, ClientCredentials, JwtBearer
-from kafkasource.kafka.security.tokens.keeper import Refresh
 from kafkasource.kafka.security.tokens.token import TokenSource
 from kafkasource.kafka.security.tokens.unsecured import Claim, UnsecuredToken
 

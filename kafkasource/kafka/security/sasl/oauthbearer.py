@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from kafkasource.errors import OptionError, SaslExchangeFailed, TokenRefused
 from kafkasource.kafka.security.quoting import printable
 from kafkasource.kafka.security.sasl.mechanism import checked, require_complete
-from kafkasource.kafka.security.tokens.token import Token
+from kafkasource.kafka.security.tokens.token import AccessToken
 
 _TOKEN = re.compile(r"[-A-Za-z0-9._~+/]+=*")  # RFC 6750; Kafka takes no other
 _EXTENSION_KEY = re.compile(r"[A-Za-z]+")
@@ -28,10 +28,10 @@ class OauthBearer:
 
     def __init__(
         self,
-        token: Callable[[], Token],
+        token: Callable[[], AccessToken],
         may_block: Callable[[], bool] = lambda: False,
         extensions: Iterable[tuple[str, str]] = (),
-        refused: Callable[[Token], None] = lambda token: None,
+        refused: Callable[[AccessToken], None] = lambda token: None,
     ) -> None:
         """Raises OptionError.
 
@@ -45,7 +45,7 @@ class OauthBearer:
         for key, value in self._extensions:
             check_extension(key, value)
         self._refusal: str | None = None
-        self._sent: Token | None = None
+        self._sent: AccessToken | None = None
         self.complete = False
 
     @property

@@ -30,7 +30,7 @@ from kafkasource.kafka.security.tls.der import MalformedDer
 from kafkasource.kafka.security.tls.errors import suite_not_allowed
 from kafkasource.kafka.security.tls.options import named, with_alias
 from kafkasource.kafka.security.tls.store_files import Fingerprint, StoreFiles, current
-from kafkasource.kafka.security.tls.stores import Identity, client_identity, pem_blocks, trusted_certificates
+from kafkasource.kafka.security.tls.stores import ClientIdentity, client_identity, pem_blocks, trusted_certificates
 
 log = logging.getLogger("kafkasource.client")
 
@@ -183,7 +183,7 @@ def _revoke(context: ssl.SSLContext, config: TlsConfig, files: StoreFiles) -> No
     context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
 
-def _present(context: ssl.SSLContext, identity: Identity) -> None:
+def _present(context: ssl.SSLContext, identity: ClientIdentity) -> None:
     text = "".join(pem.certificate_text(der) for der in identity.chain) + identity.key.reveal()
     password = identity.password.reveal() if identity.password is not None else ""  # none: OpenSSL asks on a terminal
     with _file_of_text(text) as path:
@@ -193,7 +193,7 @@ def _present(context: ssl.SSLContext, identity: Identity) -> None:
             raise _unusable(identity, error) from None
 
 
-def _unusable(identity: Identity, error: Exception) -> OptionError:
+def _unusable(identity: ClientIdentity, error: Exception) -> OptionError:
     option = with_alias(identity.option)
     if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
         return OptionError(f"option {option}: the private key does not belong to the first certificate")

@@ -52,7 +52,7 @@ _PASSING_ALERTS = ("INTERNAL_ERROR", "USER_CANCELLED")  # a broker that is start
 
 
 @dataclass(frozen=True)
-class Attempt:
+class TlsAttempt:
     """Facts about a connection whose TLS failed."""
 
     host: str  # as asked for
@@ -64,7 +64,7 @@ class Attempt:
     first_bytes: bytes = b""  # of what the broker sent
 
 
-def handshake_error(error: ssl.SSLError, attempt: Attempt) -> KafkaSourceError:
+def handshake_error(error: ssl.SSLError, attempt: TlsAttempt) -> KafkaSourceError:
     """The error of a handshake that failed."""
     reason = error.reason or ""
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -83,7 +83,7 @@ def handshake_error(error: ssl.SSLError, attempt: Attempt) -> KafkaSourceError:
     return TlsError(f"the TLS handshake failed: {_text(error)}. {_BROKERS_LOG}")
 
 
-def alert_error(error: ssl.SSLError, attempt: Attempt) -> KafkaSourceError | None:
+def alert_error(error: ssl.SSLError, attempt: TlsAttempt) -> KafkaSourceError | None:
     """The error where the broker's alert is about the client's certificate; None: it is about something else.
 
     With TLS 1.3 the handshake is over for the client before the broker has seen the client's certificate, so this alert
@@ -121,7 +121,7 @@ def listener_with_tls(sasl: bool) -> str:
     return f"a listener with TLS (then set kafka.security.protocol={'SASL_SSL' if sasl else 'SSL'})"
 
 
-def closed_error(attempt: Attempt) -> ConnectFailed:
+def closed_error(attempt: TlsAttempt) -> ConnectFailed:
     """The error where the broker closed or reset the connection during the handshake."""
     if attempt.first_bytes:
         return ConnectFailed(f"the broker closed the connection in the middle of the TLS handshake. {_BROKERS_LOG}")
@@ -131,7 +131,7 @@ def closed_error(attempt: Attempt) -> ConnectFailed:
     )
 
 
-def _refusing_alert(reason: str, attempt: Attempt) -> KafkaSourceError:
+def _refusing_alert(reason: str, attempt: TlsAttempt) -> KafkaSourceError:
     alert = reason.partition("ALERT_")[2]
     if alert in _PASSING_ALERTS:
         return ConnectFailed(f"the broker ended the TLS handshake (its alert: {alert.lower()}). {_BROKERS_LOG}")
@@ -146,7 +146,7 @@ def _refusing_alert(reason: str, attempt: Attempt) -> KafkaSourceError:
     return TlsError(f"the broker refuses the TLS handshake (its alert: {alert.lower()}). {_BROKERS_LOG}")
 
 
-def _no_common_version(attempt: Attempt) -> TlsError:
+def _no_common_version(attempt: TlsAttempt) -> TlsError:
     return TlsError(
         f"the broker speaks none of the versions of TLS that the client offers ({attempt.offered}). Compare"
         f" {shown('ssl.enabled.protocols')} and {shown('ssl.protocol')} with ssl.enabled.protocols of the broker; this"
@@ -157,7 +157,7 @@ def _no_common_version(attempt: Attempt) -> TlsError:
 # The broker's certificate.
 
 
-def _verification(error: ssl.SSLCertVerificationError, attempt: Attempt) -> str:
+def _verification(error: ssl.SSLCertVerificationError, attempt: TlsAttempt) -> str:
     code, chain = error.verify_code, attempt.chain
     if not chain:
         return f"the broker's certificate is refused: {error.verify_message}"
@@ -205,7 +205,7 @@ def _other_name(host: str, certificate: Certificate) -> str:
     )
 
 
-def _out_of_date(code: int, attempt: Attempt) -> str:
+def _out_of_date(code: int, attempt: TlsAttempt) -> str:
     future = code == _NOT_YET_VALID
     now = attempt.now
     wrong = [cert for cert in attempt.chain if (cert.not_before > now if future else cert.not_after < now)]
@@ -222,7 +222,7 @@ def _out_of_date(code: int, attempt: Attempt) -> str:
     )
 
 
-def _no_issuer(attempt: Attempt, missing: str) -> str:
+def _no_issuer(attempt: TlsAttempt, missing: str) -> str:
     chain = attempt.chain
     alone = (
         " The broker sends this certificate alone: if authorities stand between it and the trusted one, the broker's"

@@ -24,7 +24,7 @@ class MalformedPem(ValueError):
 
 
 @dataclass(frozen=True)
-class Block:
+class PemBlock:
     """One object of a PEM text."""
 
     label: str  # "CERTIFICATE", "PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "RSA PRIVATE KEY", "X509 CRL", ...
@@ -32,7 +32,7 @@ class Block:
     encryption: str = ""  # the header "DEK-Info" of an old encrypted key
 
     def __repr__(self) -> str:
-        return f"Block({self.label!r}, {len(self.data)} bytes)"
+        return f"PemBlock({self.label!r}, {len(self.data)} bytes)"
 
     @property
     def is_private_key(self) -> bool:
@@ -48,16 +48,16 @@ class Block:
 
 
 def certificate_text(der: bytes) -> str:
-    return Block("CERTIFICATE", der).text
+    return PemBlock("CERTIFICATE", der).text
 
 
-def blocks(text: str) -> list[Block]:
+def blocks(text: str) -> list[PemBlock]:
     """The objects of a PEM text, in its order; empty where it has none. What lies between them is a comment.
 
     Raises MalformedPem where one is cut short or is no base64: half of a file is never taken for a whole one.
     """
     text = text.replace("\\r", "").replace("\\n", "\n")
-    complete: list[Block] = []
+    complete: list[PemBlock] = []
     begun: re.Match[str] | None = None
     for marker in _MARKER.finditer(text):
         word, label = marker.groups()
@@ -75,7 +75,7 @@ def blocks(text: str) -> list[Block]:
     return complete
 
 
-def _block(label: str, body: str, number: int) -> Block:
+def _block(label: str, body: str, number: int) -> PemBlock:
     encryption = ""
     header = _ENCRYPTION.match(body)
     if header:
@@ -89,4 +89,4 @@ def _block(label: str, body: str, number: int) -> Block:
         raise MalformedPem(f"block {number} ({label}) is not base64") from None
     if not data:
         raise MalformedPem(f"block {number} ({label}) is empty")
-    return Block(label, data, encryption)
+    return PemBlock(label, data, encryption)

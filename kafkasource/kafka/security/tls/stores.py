@@ -27,7 +27,7 @@ PEM, PKCS12, JKS, DER = "PEM", "PKCS12", "JKS", "DER"  # DER: one bare certifica
 
 
 @dataclass(frozen=True)
-class Identity:
+class ClientIdentity:
     """The client's private key and its certificates."""
 
     chain: tuple[bytes, ...]  # DER, the client's own first
@@ -55,7 +55,7 @@ def trusted_certificates(config: TlsConfig, files: StoreFiles) -> tuple[bytes, .
     return tuple(dict.fromkeys(certificates))
 
 
-def client_identity(config: TlsConfig, files: StoreFiles) -> Identity | None:
+def client_identity(config: TlsConfig, files: StoreFiles) -> ClientIdentity | None:
     """The key and the certificates that the options name; None without such options. Raises OptionError."""
     if config.keystore_location is not None:
         return _of_keystore(config, files, config.keystore_location)
@@ -76,10 +76,10 @@ def client_identity(config: TlsConfig, files: StoreFiles) -> Identity | None:
         key = _one_key(key_option, "the text", pem_blocks(key_option, "the text", text))
     if not certificates:
         raise OptionError(f"{named(option)} holds no certificate")
-    return Identity(tuple(certificates), key, config.key_password, option)
+    return ClientIdentity(tuple(certificates), key, config.key_password, option)
 
 
-def pem_blocks(option: str, place: str, text: str) -> list[pem.Block]:
+def pem_blocks(option: str, place: str, text: str) -> list[pem.PemBlock]:
     """The objects of a PEM text. `place` names it in errors. Raises OptionError, which never quotes the text."""
     try:
         return pem.blocks(text)
@@ -87,7 +87,7 @@ def pem_blocks(option: str, place: str, text: str) -> list[pem.Block]:
         raise OptionError(f"{named(option)}: {place} is not a complete PEM text: {error}") from None
 
 
-def _of_keystore(config: TlsConfig, files: StoreFiles, location: str) -> Identity:
+def _of_keystore(config: TlsConfig, files: StoreFiles, location: str) -> ClientIdentity:
     option = "ssl.keystore.location"
     data = files.read(option, location)
     store_format = _kind(option, location, data, config.keystore_type)
@@ -107,7 +107,7 @@ def _of_keystore(config: TlsConfig, files: StoreFiles, location: str) -> Identit
         raise OptionError(f"{named(option)}: {location} holds a certificate and no private key")
     if not chain:
         raise OptionError(f"{named(option)}: {location} holds no certificate for its private key")
-    return Identity(chain, key, password, option)
+    return ClientIdentity(chain, key, password, option)
 
 
 def _trusted(option: str, path: str, data: bytes, password: Secret | None, expected: str | None) -> list[bytes]:
@@ -163,7 +163,7 @@ def _kind_of(data: bytes) -> str | None:
 # PEM.
 
 
-def _pem_file(option: str, location: str, files: StoreFiles) -> list[pem.Block]:
+def _pem_file(option: str, location: str, files: StoreFiles) -> list[pem.PemBlock]:
     data = files.read(option, location)
     if _kind_of(data) != PEM:
         raise OptionError(
@@ -173,11 +173,11 @@ def _pem_file(option: str, location: str, files: StoreFiles) -> list[pem.Block]:
     return pem_blocks(option, location, data.decode("latin-1"))
 
 
-def _certificates(blocks: list[pem.Block]) -> list[bytes]:
+def _certificates(blocks: list[pem.PemBlock]) -> list[bytes]:
     return [block.data for block in blocks if block.label in pem.CERTIFICATES]
 
 
-def _one_key(option: str, place: str, blocks: list[pem.Block]) -> Secret:
+def _one_key(option: str, place: str, blocks: list[pem.PemBlock]) -> Secret:
     keys = [block for block in blocks if block.is_private_key]
     if len(keys) != 1:
         raise OptionError(f"{named(option)}: {place} holds {len(keys)} private keys; one is needed")
@@ -208,7 +208,7 @@ def _jks_identity(config: TlsConfig, path: str, data: bytes) -> tuple[Secret, tu
         raise OptionError(f"option {shown('ssl.key.password')}: {path}: {error}") from None
     except jks.MalformedJks as error:
         raise OptionError(f"{named(option)}: {path}: {error}") from None
-    return Secret(pem.Block("PRIVATE KEY", key).text), entry.chain
+    return Secret(pem.PemBlock("PRIVATE KEY", key).text), entry.chain
 
 
 def _read_jks(option: str, path: str, data: bytes, password: str | None, password_option: str) -> jks.JavaKeyStore:

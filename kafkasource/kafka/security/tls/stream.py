@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from kafkasource.errors import ConnectFailed, TlsError
 from kafkasource.kafka.security.tls.certificates import readable
 from kafkasource.kafka.security.tls.context import TlsSetup, warn_of_expiry
-from kafkasource.kafka.security.tls.errors import Attempt, alert_error, closed_error, handshake_error
+from kafkasource.kafka.security.tls.errors import TlsAttempt, alert_error, closed_error, handshake_error
 
 Buffer = bytes | bytearray | memoryview
 
@@ -176,8 +176,8 @@ class TlsStream:
         """An error of a read. The broker's answer to the client's certificate comes before all plain text."""
         return error if self._answered else alert_error(error, self._attempt()) or error
 
-    def _attempt(self) -> Attempt:
-        return Attempt(
+    def _attempt(self) -> TlsAttempt:
+        return TlsAttempt(
             host=self._host,
             trusted=self._setup.trusted,
             presents_certificate=self._setup.presents_certificate,

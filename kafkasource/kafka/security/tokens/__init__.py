@@ -1,1 +1,1 @@
-"""OAuth tokens for OAUTHBEARER: what one is, its sources, one file each, and `keeper`, which renews it in time."""
+"""OAuth tokens for OAUTHBEARER: what they are, their sources, and `cache`, which renews them in time."""

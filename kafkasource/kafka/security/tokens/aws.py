@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kafkasource.errors import OptionError, TokenNotAvailable
 from kafkasource.kafka.security.endpoint import HttpClient
-from kafkasource.kafka.security.tokens.token import Token, token_of
+from kafkasource.kafka.security.tokens.token import AccessToken, token_of
 
 _REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.(?:amazonaws\.com|vpce\.amazonaws\.com)", re.IGNORECASE)
 
@@ -32,7 +32,7 @@ class AwsToken:
     waits = True  # for AWS's metadata or token service
     origin = "Amazon's signer"
 
-    def fetch(self, http: HttpClient, now_s: float) -> Token:
+    def fetch(self, http: HttpClient, now_s: float) -> AccessToken:
         try:
             from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
         except ImportError:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkasource.kafka.security.endpoint import HttpClient
-from kafkasource.kafka.security.tokens.token import Token, token_of_answer
+from kafkasource.kafka.security.tokens.token import AccessToken, token_of_answer
 
 METADATA = "http://169.254.169.254/metadata/identity/oauth2/token"
 
@@ -20,7 +20,7 @@ class AzureToken:
     waits = True
     origin = "Azure's metadata service"
 
-    def fetch(self, http: HttpClient, now_s: float) -> Token:
+    def fetch(self, http: HttpClient, now_s: float) -> AccessToken:
         query = {"api-version": "2018-02-01", "resource": self.resource}
         if self.client_id:
             query["client_id"] = self.client_id

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kafkasource.errors import TokenNotAvailable
 from kafkasource.kafka.security.endpoint import HttpClient
 from kafkasource.kafka.security.shipped_files import find_file
-from kafkasource.kafka.security.tokens.token import MOST_TOKEN_BYTES, Token, token_of
+from kafkasource.kafka.security.tokens.token import MOST_TOKEN_BYTES, AccessToken, token_of
 
 
 def text_of_file(path: str, what: str) -> str:
@@ -35,5 +35,5 @@ class TokenFile:
     def origin(self) -> str:
         return f"the file {self.path}"
 
-    def fetch(self, http: HttpClient, now_s: float) -> Token:
+    def fetch(self, http: HttpClient, now_s: float) -> AccessToken:
         return token_of(text_of_file(self.path, "the OAuth token"), now_s)

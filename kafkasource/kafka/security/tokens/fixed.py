@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kafkasource.kafka.security.endpoint import HttpClient
 from kafkasource.kafka.security.secrets import Secret
-from kafkasource.kafka.security.tokens.token import Token, token_of
+from kafkasource.kafka.security.tokens.token import AccessToken, token_of
 
 
 @dataclass(frozen=True)
@@ -17,5 +17,5 @@ class FixedToken:
     waits = False
     origin = "sasl.jaas.config"
 
-    def fetch(self, http: HttpClient, now_s: float) -> Token:
+    def fetch(self, http: HttpClient, now_s: float) -> AccessToken:
         return token_of(self.value.reveal().strip(), now_s)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kafkasource.errors import OptionError, TokenNotAvailable, TokenRefused
 from kafkasource.kafka.security.endpoint import HttpClient
-from kafkasource.kafka.security.tokens.token import Token, token_of
+from kafkasource.kafka.security.tokens.token import AccessToken, token_of
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -28,7 +28,7 @@ class FunctionToken:
     def origin(self) -> str:
         return f"the function {self.name} of 'kafka.sasl.oauthbearer.token.function'"
 
-    def fetch(self, http: HttpClient, now_s: float) -> Token:
+    def fetch(self, http: HttpClient, now_s: float) -> AccessToken:
         module, _, function = self.name.partition(":")
         try:
             call = getattr(importlib.import_module(module), function)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kafkasource.errors import TokenRefused
 from kafkasource.kafka.security.endpoint import HttpClient
 from kafkasource.kafka.security.quoting import printable
-from kafkasource.kafka.security.tokens.token import Token, base64_of, jwt_part, token_of, token_of_answer
+from kafkasource.kafka.security.tokens.token import AccessToken, base64_of, jwt_part, token_of, token_of_answer
 
 METADATA = "http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default"
 _HEADERS = {"Metadata-Flavor": "Google"}
@@ -22,7 +22,7 @@ class GoogleToken:
     waits = True
     origin = "Google's metadata service"
 
-    def fetch(self, http: HttpClient, now_s: float) -> Token:
+    def fetch(self, http: HttpClient, now_s: float) -> AccessToken:
         account = http.get(f"{self.url}/email", _HEADERS, local=True).decode("ascii", "replace").strip()
         access = token_of_answer(http.get_object(f"{self.url}/token", _HEADERS, local=True), now_s)
         if access.expires_at_s is None or "@" not in account:

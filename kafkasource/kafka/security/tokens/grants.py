@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from kafkasource.kafka.security.endpoint import HttpClient, origin_of
 from kafkasource.kafka.security.secrets import Secret
 from kafkasource.kafka.security.tokens.assertion import AssertionFile, SignedAssertion
-from kafkasource.kafka.security.tokens.token import Token, token_of_answer
+from kafkasource.kafka.security.tokens.token import AccessToken, token_of_answer
 
 Assertion = AssertionFile | SignedAssertion
 
@@ -36,7 +36,7 @@ class Grant:
     def form(self, now_s: float) -> Mapping[str, str]:
         raise NotImplementedError
 
-    def fetch(self, http: HttpClient, now_s: float) -> Token:
+    def fetch(self, http: HttpClient, now_s: float) -> AccessToken:
         form = {name: text for name, text in self.form(now_s).items() if text}
         return token_of_answer(http.post_form(self.url, form, self.headers), now_s)
 

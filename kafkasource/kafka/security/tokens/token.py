@@ -17,7 +17,7 @@ MOST_TOKEN_BYTES = 512 * 1024  # brokers close connections that send more (`sasl
 
 
 @dataclass(frozen=True)
-class Token:
+class AccessToken:
     """Times are seconds since 1970."""
 
     value: Secret
@@ -43,11 +43,11 @@ class TokenSource(Protocol):
     def origin(self) -> str:
         """Name of the source in errors."""
 
-    def fetch(self, http: HttpClient, now_s: float) -> Token:
+    def fetch(self, http: HttpClient, now_s: float) -> AccessToken:
         """A new token. `now_s`: since 1970. Raises TokenNotAvailable, TokenRefused, OptionError."""
 
 
-def token_of(text: str, now_s: float, lifetime_s: float | None = None) -> Token:
+def token_of(text: str, now_s: float, lifetime_s: float | None = None) -> AccessToken:
     """A token by its text. A JWT says itself when it expires; of other tokens the endpoint does: `lifetime_s`.
 
     Raises TokenRefused.
@@ -58,10 +58,10 @@ def token_of(text: str, now_s: float, lifetime_s: float | None = None) -> Token:
     expires_at_s = number_of(claims, "exp")
     if expires_at_s is None and lifetime_s is not None:
         expires_at_s = now_s + lifetime_s
-    return Token(Secret(text), expires_at_s, number_of(claims, "iat"))
+    return AccessToken(Secret(text), expires_at_s, number_of(claims, "iat"))
 
 
-def token_of_answer(answer: Mapping[str, object], now_s: float) -> Token:
+def token_of_answer(answer: Mapping[str, object], now_s: float) -> AccessToken:
     """Read a token endpoint's answer (RFC 6749, section 5.1). Raises TokenRefused."""
     text = answer.get("access_token") or answer.get("id_token")
     if not isinstance(text, str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkasource.kafka.security.endpoint import HttpClient
-from kafkasource.kafka.security.tokens.token import Token, jwt_part, token_of
+from kafkasource.kafka.security.tokens.token import AccessToken, jwt_part, token_of
 
 Claim = str | float | tuple[str, ...]
 
@@ -17,7 +17,7 @@ class UnsecuredToken:
     waits = False
     origin = "sasl.jaas.config"
 
-    def fetch(self, http: HttpClient, now_s: float) -> Token:
+    def fetch(self, http: HttpClient, now_s: float) -> AccessToken:
         # Whole seconds, rounded down: the broker may check in the same millisecond, and refuses what is in its future.
         claims = {"iat": float(int(now_s)), "exp": now_s + self.lifetime_s, **dict(self.claims)}
         return token_of(f"{jwt_part({'alg': 'none'})}.{jwt_part(claims)}.", now_s)

@@ -1,6 +1,6 @@
 """Keeps the token of one source for all connections of a process, and asks for the next one in time (KIP-255).
 
-The keeper starts no thread. A connection that authenticates asks it, and the first one after the token is due fetches
+It starts no thread. A connection that authenticates asks it, and the first one after the token is due fetches
 the next token. While the old token is valid, a source that fails is only a warning, and other connections use the old
 token during the fetch. So a source that is down or hangs ends no connection. Without a valid token, connections wait
 for a fetch, but not for ever: each attempt to connect would leave a waiting thread.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from kafkasource.errors import KafkaSourceError, TokenNotAvailable, TokenRefused
 from kafkasource.kafka.security.endpoint import HttpClient
-from kafkasource.kafka.security.tokens.token import Token, TokenSource
+from kafkasource.kafka.security.tokens.token import AccessToken, TokenSource
 
 log = logging.getLogger("kafkasource.client")
 
@@ -34,7 +34,7 @@ class Refresh:
     min_period_s: int = 60  # between two tokens
     buffer_s: int = 300  # before the end
 
-    def at_s(self, token: Token, now_s: float, uniform: float) -> float:
+    def at_s(self, token: AccessToken, now_s: float, uniform: float) -> float:
         """When the next token is due, as Java decides. `uniform` is in [0, 1).
 
         Period and buffer do not count for a token that lives no longer than both together.
@@ -52,7 +52,7 @@ class Refresh:
         return max(proposed_s, now_s + self.min_period_s)
 
 
-class TokenKeeper:
+class TokenCache:
     """Thread-safe. `token` may wait for the source; ask `due` first, and call it in another thread if so."""
 
     def __init__(
@@ -70,7 +70,7 @@ class TokenKeeper:
         self._uniform = uniform
         self._lock = threading.Lock()  # held while one thread fetches for all
         self._fetching_since_s: float | None = None
-        self._token: Token | None = None
+        self._token: AccessToken | None = None
         self._due_at_s = 0.0
 
     def due(self) -> bool:
@@ -80,7 +80,7 @@ class TokenKeeper:
             return False
         return not (token is not None and _left_s(token, now_s) > 0 and self._lock.locked())
 
-    def token(self) -> Token:
+    def token(self) -> AccessToken:
         """A token that is valid now. Raises TokenNotAvailable, TokenRefused, OptionError."""
         present = self._token
         if present is None or not self._source.waits or _left_s(present, self._clock()) <= 0:
@@ -107,12 +107,12 @@ class TokenKeeper:
                 " this machine reaches it"
             )
 
-    def forget(self, token: Token) -> None:
+    def forget(self, token: AccessToken) -> None:
         """A broker has refused this token: the next call fetches another one, unless that has been done already."""
         if self._token is token:  # without the lock, which a fetch may hold: this is the thread that polls
             self._token = None
 
-    def _renewed(self, old: Token | None, now_s: float) -> Token:
+    def _renewed(self, old: AccessToken | None, now_s: float) -> AccessToken:
         """The next token; the old one where the source fails and it is still valid."""
         try:
             new = self._source.fetch(self._http, now_s)
@@ -134,6 +134,6 @@ class TokenKeeper:
         return new
 
 
-def _left_s(token: Token, now_s: float) -> float:
+def _left_s(token: AccessToken, now_s: float) -> float:
     """How long the token is valid for certain. Where nobody says when it expires: 0."""
     return 0.0 if token.expires_at_s is None else token.expires_at_s - now_s
