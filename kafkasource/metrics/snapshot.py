@@ -63,11 +63,11 @@ class Snapshot:
         for metric in TABLE:
             samples: list[Sample] = []
             for label_values, value in sorted(values[metric.name].items()):
-                labels = dict(zip(metric.labels, label_values, strict=True))
+                by_label = dict(zip(metric.labels, label_values, strict=True))
                 if metric.buckets:
-                    samples += _histogram_samples(metric, labels, *value)
+                    samples += _histogram_samples(metric, by_label, *value)
                 else:
-                    samples.append(Sample("", labels, float(value)))
+                    samples.append(Sample("", by_label, float(value)))
             if samples:
                 yield metric, samples
 

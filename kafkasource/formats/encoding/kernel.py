@@ -1010,7 +1010,7 @@ class Encoding:
         if op == TIME:
             if room - pos < 3 * MOST_VARINT:
                 return -1
-            return put_time(out, pos, signed64(values, at), self._code[pc + 2])
+            return put_time(out, pos, signed64(values, at), self._code[pc + 2] != 0)
         if op in (DECIMAL, DECIMAL_FIXED):
             size = self._code[pc + 2] if op == DECIMAL_FIXED else -1
             if size + 18 > room - pos:  # 17 bytes at most, or the size of the fixed

@@ -815,7 +815,7 @@ class JsonDecoding(Decoding):
             and same(constants, words[field + ENTRY_NAME], data, start, size)
         ):
             self._field = field
-            return start + size + 1
+            return start + size + 1  # type: ignore[no-any-return]
         pos, flags = scan_string(data, start, end)
         if pos < 0:
             return pos
