@@ -1,6 +1,7 @@
 """Every cell of the tables of exactly once: the task transaction's by the sink itself, the others by what must hold."""
 
 from contextlib import suppress
+from enum import Enum
 from itertools import product
 
 import pytest
@@ -17,15 +18,11 @@ from kafkasource.exactly_once.query_identity import IdentitySource
 from kafkasource.exactly_once.states import (
     FOUND,
     PLANS,
-    TRANSITIONS,
-    Action,
     BatchPlan,
-    Event,
     Found,
     Last,
     Order,
     Record,
-    State,
     Status,
 )
 from kafkasource.exactly_once.task.plan import BegunBatch, TaskResult, plan_task
@@ -35,6 +32,69 @@ from kafkasource.types import ProducerId, TopicPartition
 IDS = TransactionalIds("p")
 T0 = TopicPartition("t", 0)
 GUARANTEE = Guarantee(IdentitySource("p"), 600_000, False, "fail")
+
+
+# The states of a task transaction. No process sees all of it: the task opens it, the driver decides and commits, and
+# brokers or another producer may abort it at any time. The tests lead the sink through each cell.
+#
+#               WROTE              DECISION             COMMIT
+#     OPEN ────────────▶ WRITTEN ───────────▶ DECIDED ──────────▶ COMMITTED
+#       │ TASK_FAILED,       │ BATCH_FAILED,      │ TAKEN
+#       │ BATCH_FAILED,      │ TAKEN              ▼
+#       │ TAKEN              ▼                  LOST: what 'lostTransactions' says
+#       └─────────────▶ ABORTED
+
+
+class State(Enum):
+    OPEN = "open"  # its task is writing, or has died without a report
+    WRITTEN = "written"  # all its records are acknowledged, and the driver knows its producer epoch
+    DECIDED = "decided"  # the decision record names it
+    COMMITTED = "committed"
+    LOST = "lost"  # decided, and aborted by brokers or by another producer before it was committed
+    ABORTED = "aborted"
+
+
+class Event(Enum):
+    WROTE = "wrote"  # all tasks have written, and their messages are with the driver
+    TASK_FAILED = "task failed"
+    TAKEN = "taken"  # another producer has opened the transactional id, or brokers have aborted what was open too long
+    DECISION = "decision"  # all tasks have written: the driver is about to decide, and does
+    COMMIT = "commit"  # of a batch that is decided: by the driver that decided it, or by the next begin
+    BATCH_FAILED = "batch failed"  # Spark calls abort, or the next begin finds its transactions
+
+
+class Action(Enum):
+    ABORT = "EndTxn (abort) under its epoch"
+    COMMIT = "EndTxn (commit) under its epoch; again is a copy that changes nothing"
+    FENCE = "InitProducerId of its transactional id, as nobody knows its epoch: brokers abort what is open"
+    REFUSE = "raise NotDecided: the batch is not decided"
+    TELL_LOST = "raise LostTransactions, unless 'lostTransactions' is skip"
+
+
+_S, _E, _A = State, Event, Action
+
+TRANSITIONS: dict[tuple[State, Event], tuple[State, Action | None]] = {
+    (_S.OPEN, _E.WROTE): (_S.WRITTEN, None),
+    (_S.OPEN, _E.TASK_FAILED): (_S.ABORTED, _A.ABORT),  # by the task itself
+    (_S.OPEN, _E.TAKEN): (_S.ABORTED, None),
+    (_S.OPEN, _E.BATCH_FAILED): (_S.ABORTED, _A.FENCE),
+    (_S.WRITTEN, _E.TAKEN): (_S.ABORTED, None),
+    (_S.WRITTEN, _E.DECISION): (_S.DECIDED, None),
+    (_S.WRITTEN, _E.BATCH_FAILED): (_S.ABORTED, _A.ABORT),
+    (_S.DECIDED, _E.TAKEN): (_S.LOST, None),
+    (_S.DECIDED, _E.COMMIT): (_S.COMMITTED, _A.COMMIT),
+    (_S.DECIDED, _E.BATCH_FAILED): (_S.COMMITTED, _A.COMMIT),  # commit failed after it had decided
+    (_S.COMMITTED, _E.TAKEN): (_S.COMMITTED, None),  # by the next batch
+    (_S.COMMITTED, _E.COMMIT): (_S.COMMITTED, _A.COMMIT),
+    (_S.COMMITTED, _E.BATCH_FAILED): (_S.COMMITTED, _A.COMMIT),
+    (_S.LOST, _E.TAKEN): (_S.LOST, None),
+    (_S.LOST, _E.COMMIT): (_S.LOST, _A.TELL_LOST),
+    (_S.LOST, _E.BATCH_FAILED): (_S.LOST, _A.TELL_LOST),
+    (_S.ABORTED, _E.TAKEN): (_S.ABORTED, None),
+    (_S.ABORTED, _E.DECISION): (_S.ABORTED, _A.REFUSE),
+    (_S.ABORTED, _E.BATCH_FAILED): (_S.ABORTED, _A.ABORT),  # that fails, which changes nothing
+}
+"""What is not in it cannot happen: only the driver decides, and it commits nothing before."""
 
 
 class Life:
