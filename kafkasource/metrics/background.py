@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Protocol
 
 _IDLE_S = 60.0  # after this time without work the thread ends, until it is needed again
 
 
-class Background(Protocol):
-    def ask(self) -> int:
-        """Ask for the work to be done once more, soon. Requests during the wait share one turn. Returns its ticket."""
-
-    def wait(self, ticket: int, timeout_s: float) -> bool:
-        """Wait until a turn that began after the ticket has ended. False: it did not end in that time."""
-
-
 class OwnThread:
-    """A daemon thread that sleeps until it is asked. Any thread; `work` never raises."""
+    """A daemon thread that sleeps until it is asked. Any thread may ask; `work` never raises."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
@@ -27,6 +18,7 @@ class OwnThread:
         self._runs = False
 
     def ask(self) -> int:
+        """Ask for the work to be done once more, soon. Requests during the wait share one turn. Returns a ticket."""
         with self._changed:
             self._asked += 1
             if not self._runs:
@@ -39,6 +31,7 @@ class OwnThread:
             return self._asked
 
     def wait(self, ticket: int, timeout_s: float) -> bool:
+        """Wait until a turn that began after the ticket has ended. False: it did not end in that time."""
         with self._changed:
             return self._changed.wait_for(lambda: self._done >= ticket or not self._runs, timeout_s)
 
@@ -53,17 +46,3 @@ class OwnThread:
             with self._changed:
                 self._done = turn
                 self._changed.notify_all()
-
-
-class AtOnce:
-    """Works in the thread that asks."""
-
-    def __init__(self, work: Callable[[], None]) -> None:
-        self._work = work
-
-    def ask(self) -> int:
-        self._work()
-        return 0
-
-    def wait(self, ticket: int, timeout_s: float) -> bool:
-        return True

@@ -54,7 +54,7 @@ def bind(source: Callable[[], Snapshot], meter_provider: otel.MeterProvider | No
 def push(source: Callable[[], Snapshot], process: str, exporter: MetricExporter | None = None) -> MeterProvider:
     """Send the counts of this process to a collector, again and again. Returns the SDK's MeterProvider.
 
-    `source` and `process`: `Registry.snapshot` and `Registry.process`.
+    `source` and `process`: `ProcessCounts.snapshot` and `ProcessCounts.process`.
 
     For executors on whose hosts nobody collects: with `KAFKASOURCE_OTEL=1` in their environment each worker does this
     when it first publishes. It sends OTLP over HTTP to the address in OpenTelemetry's own variable

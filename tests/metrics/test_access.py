@@ -15,7 +15,7 @@ import urllib.request
 import pytest
 from spark_progress import progress
 
-from kafkasource.metrics.registry import Registry
+from kafkasource.metrics.counting import ProcessCounts
 from kafkasource.tools.monitor.endpoint import KIND, Endpoint
 from kafkasource.tools.monitor.queries import Queries
 from kafkasource.tools.web import handler, server
@@ -32,7 +32,7 @@ def serve():
     def serve(host="127.0.0.1", **how):
         queries = Queries("prod")
         queries.progressed(progress(0, 1_700_000_000.0, {0: 1}, {0: 9}))
-        opened.append(Endpoint(host, 0, Registry(publish=lambda _: None).snapshot, queries, **how))
+        opened.append(Endpoint(host, 0, ProcessCounts(publish=lambda _: None).snapshot, queries, **how))
         return opened[-1]
 
     yield serve

@@ -12,9 +12,9 @@ from fake_broker import FakeKafka, serve
 
 from kafkasource.kafka.cluster.cache import close_clusters, shared_cluster
 from kafkasource.kafka.config import ClientConfig
-from kafkasource.metrics import folder
-from kafkasource.metrics.background import AtOnce, OwnThread
-from kafkasource.metrics.registry import Registry
+from kafkasource.metrics import counting, folder
+from kafkasource.metrics.background import OwnThread
+from kafkasource.metrics.counting import ProcessCounts
 from kafkasource.metrics.snapshot import Snapshot, added
 from kafkasource.metrics.table import METRICS
 
@@ -22,24 +22,24 @@ LATENCY = "kafkasource_produce_latency_seconds"
 
 
 def test_threads_lose_no_count():
-    registry = Registry()
+    counts = ProcessCounts()
 
     def count():
         for _ in range(20_000):
-            registry.count("kafkasource_records_read_total", 2, "t")
+            counts.count("kafkasource_records_read_total", 2, "t")
 
     threads = [threading.Thread(target=count) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert registry.snapshot().counters == {("kafkasource_records_read_total", ("t",)): 160_000}
+    assert counts.snapshot().counters == {("kafkasource_records_read_total", ("t",)): 160_000}
 
 
 def test_buckets_are_those_of_prometheus_client():
     seconds = [random.Random(7).expovariate(3) for _ in range(500)] + list(METRICS[LATENCY].buckets) + [99.0]
     theirs = prometheus_client.Histogram("x", "x", buckets=METRICS[LATENCY].buckets, registry=None)
-    ours = Registry()
+    ours = ProcessCounts()
     for one in seconds:
         theirs.observe(one)
         ours.observe(LATENCY, one, "east")
@@ -53,25 +53,25 @@ def test_buckets_are_those_of_prometheus_client():
 )
 def test_what_the_table_does_not_have_is_refused(name, labels):
     with pytest.raises((KeyError, ValueError)):
-        Registry().count(name, 1, *labels)
+        ProcessCounts().count(name, 1, *labels)
 
 
 def test_gauges_are_asked_while_their_owner_lives():
     class Pool:
         used = 7
 
-    registry, pool = Registry(), Pool()
-    registry.poll(pool, lambda one: [("kafkasource_queue_bytes", ("east",), one.used)])
+    counts, pool = ProcessCounts(), Pool()
+    counts.poll(pool, lambda one: [("kafkasource_queue_bytes", ("east",), one.used)])
     pool.used = 9
-    assert registry.snapshot().gauges["kafkasource_queue_bytes", ("east",)] == 9
+    assert counts.snapshot().gauges["kafkasource_queue_bytes", ("east",)] == 9
     del pool
-    assert ("kafkasource_queue_bytes", ("east",)) not in registry.snapshot().gauges
+    assert ("kafkasource_queue_bytes", ("east",)) not in counts.snapshot().gauges
 
 
 def test_parts_of_the_memory_budget_are_gauges():
     from kafkasource.kafka.memory import gauges  # the first call makes the budget of this process
 
-    sizes, found = gauges(), Registry().snapshot().gauges
+    sizes, found = gauges(), ProcessCounts().snapshot().gauges
     assert found["kafkasource_memory_limit_bytes", ("budget",)] == sizes["budget_bytes"]
     assert found["kafkasource_memory_bytes", ("receive",)] == sizes["receive_bytes"]
     assert found["kafkasource_memory_limit_bytes", ("receive",)] == sizes["receive_limit_bytes"]
@@ -80,15 +80,17 @@ def test_parts_of_the_memory_budget_are_gauges():
 
 
 def test_a_process_without_a_budget_counts_without_pyarrow():
-    program = "import sys; from kafkasource.metrics import registry; "
-    program += "print(*{name for name, _ in registry().snapshot().gauges}); "
+    program = "import sys; from kafkasource.metrics import process_counts; "
+    program += "print(*{name for name, _ in process_counts().snapshot().gauges}); "
     program += "print('pyarrow' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", program], text=True) == "kafkasource_kept\nFalse\n"
 
 
 def test_what_a_process_keeps_is_counted():
     def now():
-        return {labels[0]: value for (name, labels), value in Registry().snapshot().gauges.items() if "kept" in name}
+        return {
+            labels[0]: value for (name, labels), value in ProcessCounts().snapshot().gauges.items() if "kept" in name
+        }
 
     close_clusters()
     before = now()
@@ -108,19 +110,27 @@ def test_what_a_process_keeps_is_counted():
 
 
 def test_a_gauge_that_fails_costs_no_other():
-    registry, owners = Registry(), [threading.Event(), threading.Event()]
-    registry.poll(owners[0], lambda _: 1 / 0)
-    registry.poll(owners[1], lambda _: [("kafkasource_pool_waiters", ("a",), 1)])
-    assert registry.snapshot().gauges["kafkasource_pool_waiters", ("a",)] == 1
+    counts, owners = ProcessCounts(), [threading.Event(), threading.Event()]
+    counts.poll(owners[0], lambda _: 1 / 0)
+    counts.poll(owners[1], lambda _: [("kafkasource_pool_waiters", ("a",), 1)])
+    assert counts.snapshot().gauges["kafkasource_pool_waiters", ("a",)] == 1
 
 
 def test_what_is_counted_is_published_once_a_second_at_most(metrics_folder):
     now, published = [0.0], []
-    registry = Registry(clock=lambda: now[0], publish=published.append, background=AtOnce)
+    counts = ProcessCounts(clock=lambda: now[0], publish=published.append, background=AtOnce)
     for tenth in range(35):
         now[0] = tenth / 10
-        registry.count("kafkasource_records_read_total", 1, "t")
+        counts.count("kafkasource_records_read_total", 1, "t")
     assert [one.counters["kafkasource_records_read_total", ("t",)] for one in published] == [11, 21, 31]
+
+
+class AtOnce(OwnThread):
+    """Works in the thread that asks."""
+
+    def ask(self):
+        self._work()
+        return 0
 
 
 class SlowDisk:
@@ -139,25 +149,25 @@ class SlowDisk:
 def test_who_counts_does_not_wait_for_a_disk_that_is_slow(metrics_folder):
     """The sender's thread counts: to all brokers nothing was sent while the folder of metrics was slow."""
     now, disk = [0.0], SlowDisk()
-    registry = Registry(clock=lambda: now[0], publish=disk)
+    counts = ProcessCounts(clock=lambda: now[0], publish=disk)
     for second in range(10):
         now[0] = 2.0 * second
-        registry.count("kafkasource_records_read_total", 1, "t")
+        counts.count("kafkasource_records_read_total", 1, "t")
     assert disk.reached.wait(60)
     assert disk.taken == []
     disk.well.set()
-    registry.publish()
+    counts.publish()
     assert disk.taken[-1] == 10
     assert len(disk.taken) <= 3  # what was asked for meanwhile is one turn
     assert disk.threads.isdisjoint({threading.get_ident()})
 
 
 def test_the_end_of_a_task_waits_for_a_slow_disk_but_not_for_ever(metrics_folder, monkeypatch, caplog):
-    monkeypatch.setattr(sys.modules[Registry.__module__], "PUBLISH_WAIT_S", 0.01)
+    monkeypatch.setattr(counting, "PUBLISH_WAIT_S", 0.01)
     disk = SlowDisk()
-    registry = Registry(publish=disk)
-    registry.count("kafkasource_records_read_total", 1, "t")
-    registry.publish()
+    counts = ProcessCounts(publish=disk)
+    counts.count("kafkasource_records_read_total", 1, "t")
+    counts.publish()
     assert "metrics are not published after 0 s" in caplog.text
     disk.well.set()
 
@@ -177,20 +187,20 @@ def test_nothing_is_published_where_nobody_asks(tmp_path, monkeypatch):
     monkeypatch.delenv("KAFKASOURCE_METRICS_DIR", raising=False)
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     published = []
-    registry = Registry(publish=published.append)
-    registry.publish()
+    counts = ProcessCounts(publish=published.append)
+    counts.publish()
     assert not published
     (tmp_path / folder.IN_LOCAL_DIR).mkdir()  # as serve_metrics does
-    registry.publish()
+    counts.publish()
     assert len(published) == 1
 
 
 def test_a_snapshot_is_the_same_after_its_way_as_json():
-    registry = Registry()
-    registry.count("kafkasource_records_discarded_total", 3, "east", 'a "topic"', "-1")
-    registry.observe(LATENCY, 0.2, "east")
-    registry.set("kafkasource_query_active", 1, "q")
-    snapshot = registry.snapshot()
+    counts = ProcessCounts()
+    counts.count("kafkasource_records_discarded_total", 3, "east", 'a "topic"', "-1")
+    counts.observe(LATENCY, 0.2, "east")
+    counts.poll(counts, lambda _: [("kafkasource_query_active", ("q",), 1.0)])
+    snapshot = counts.snapshot()
     assert Snapshot.from_json(snapshot.to_json()) == snapshot
 
 
@@ -218,11 +228,11 @@ def test_a_metric_that_another_version_counts_by_other_labels_is_left_out_of_its
 
 
 def test_processes_add_up():
-    ours, theirs = Registry(), Registry()
-    for registry, records in ((ours, 5), (theirs, 7)):
-        registry.count("kafkasource_records_read_total", records, "t")
-        registry.observe(LATENCY, 0.2, "east")
-        registry.set("kafkasource_pool_waiters", 1, "east")
+    ours, theirs = ProcessCounts(), ProcessCounts()
+    for counts, records in ((ours, 5), (theirs, 7)):
+        counts.count("kafkasource_records_read_total", records, "t")
+        counts.observe(LATENCY, 0.2, "east")
+        counts.poll(counts, lambda _: [("kafkasource_pool_waiters", ("east",), 1.0)])
     total = added([ours.snapshot(), theirs.snapshot()])
     assert total.counters["kafkasource_records_read_total", ("t",)] == 12
     assert total.gauges["kafkasource_pool_waiters", ("east",)] == 2

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from served_page import number
 from spark_progress import progress
 
-from kafkasource.metrics.registry import Registry
+from kafkasource.metrics.counting import ProcessCounts
 from kafkasource.metrics.snapshot import added
 from kafkasource.tools.monitor.endpoint import Endpoint
 from kafkasource.tools.monitor.queries import Queries
@@ -22,7 +22,7 @@ AWKWARD = 'a "quoted"\\name\n<b>'
 @pytest.fixture
 def served():
     now = [BEGAN]
-    queries, registry = Queries("prod", clock=lambda: now[0]), Registry(publish=lambda _: None)
+    queries, counts = Queries("prod", clock=lambda: now[0]), ProcessCounts(publish=lambda _: None)
     for batch in range(30):
         now[0] = BEGAN + batch + 0.5
         end, latest = {0: batch * 100, 1: batch * 50}, {0: 5000 + batch * 10, 1: 1451}
@@ -30,11 +30,11 @@ def served():
     queries.started("query-2", "run-2", AWKWARD)
     queries.started("query-3", "run-3", "broken")
     queries.ended("query-3", "it was <script>alert(1)</script>")
-    registry.count("kafkasource_records_written_total", 12345, "east", "t")
-    registry.count("kafkasource_records_discarded_total", 77, "west", AWKWARD, "0")
+    counts.count("kafkasource_records_written_total", 12345, "east", "t")
+    counts.count("kafkasource_records_discarded_total", 77, "west", AWKWARD, "0")
     for seconds in (0.002, 0.3, 99.0):
-        registry.observe("kafkasource_produce_latency_seconds", seconds, "east")
-    endpoint = Endpoint("127.0.0.1", 0, lambda: added([registry.snapshot(), queries.snapshot()]), queries)
+        counts.observe("kafkasource_produce_latency_seconds", seconds, "east")
+    endpoint = Endpoint("127.0.0.1", 0, lambda: added([counts.snapshot(), queries.snapshot()]), queries)
     yield endpoint
     endpoint.close()
 

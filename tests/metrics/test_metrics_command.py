@@ -18,7 +18,7 @@ from kafkasource.tools.cli import main
 def count(folder):
     metrics.count("kafkasource_records_read_total", 5, "command")
     metrics.publish()
-    return metrics.registry().snapshot().counters["kafkasource_records_read_total", ("command",)]
+    return metrics.process_counts().snapshot().counters["kafkasource_records_read_total", ("command",)]
 
 
 def read(text):

@@ -13,7 +13,7 @@ import pytest
 
 from kafkasource import metrics
 from kafkasource.metrics import folder
-from kafkasource.metrics.registry import Registry
+from kafkasource.metrics.counting import ProcessCounts
 
 READ = "kafkasource_records_read_total", ("t",)
 WAITERS = "kafkasource_pool_waiters", ("east",)
@@ -21,7 +21,7 @@ WAITERS = "kafkasource_pool_waiters", ("east",)
 WORKER = """
 import sys
 from kafkasource import metrics
-metrics.set_gauge("kafkasource_pool_waiters", 1, "east")
+metrics.poll(metrics.process_counts(), lambda _: [("kafkasource_pool_waiters", ("east",), 1.0)])
 for line in sys.stdin:
     metrics.count("kafkasource_records_read_total", int(line), "t")
     metrics.publish()
@@ -212,7 +212,7 @@ def test_on_a_full_disk_all_that_was_counted_is_told_and_what_is_dead_is_folded_
 
 
 def test_a_report_that_comes_twice_or_beside_a_file_counts_once(metrics_folder):
-    remote = Registry(publish=lambda _: None)
+    remote = ProcessCounts(publish=lambda _: None)
     remote.count(READ[0], 3, "t")
     first = pickle.loads(pickle.dumps(remote.snapshot()))  # as a task's report carries it
     remote.count(READ[0], 4, "t")
@@ -224,7 +224,7 @@ def test_a_report_that_comes_twice_or_beside_a_file_counts_once(metrics_folder):
 
 
 def test_a_report_that_was_overtaken_changes_nothing(metrics_folder):
-    remote = Registry(publish=lambda _: None)
+    remote = ProcessCounts(publish=lambda _: None)
     remote.count(READ[0], 3, "t")
     first = remote.snapshot()
     remote.count(READ[0], 4, "t")
@@ -234,9 +234,9 @@ def test_a_report_that_was_overtaken_changes_nothing(metrics_folder):
 
 
 def test_what_other_hosts_reported_long_ago_is_folded_and_still_counts(metrics_folder):
-    remote = Registry(publish=lambda _: None)
+    remote = ProcessCounts(publish=lambda _: None)
     remote.count(READ[0], 3, "t")
-    remote.set("kafkasource_pool_waiters", 1, "east")
+    remote.poll(remote, lambda _: [("kafkasource_pool_waiters", ("east",), 1.0)])
     metrics.take([remote.snapshot()])
     path = metrics_folder / f"{remote.process}.told"
     assert folder.collect(metrics_folder).gauges[WAITERS] == 1
@@ -273,7 +273,7 @@ def test_a_folder_that_goes_with_spark_stops_nobody_and_is_not_made_again(tmp_pa
         shutil.rmtree(of_spark)
         metrics.count(READ[0], 1, "t")
         metrics.publish()
-        metrics.take([Registry().snapshot()])
+        metrics.take([ProcessCounts().snapshot()])
         with pytest.raises(OSError, match="No such file"):
             folder.collect(of_spark / "metrics")
         assert not of_spark.exists()
@@ -290,7 +290,7 @@ def publishing(tmp_path):
 
     def publish(path):
         folder.use(path)
-        one = Registry()
+        one = ProcessCounts()
         one.count(READ[0], 3, "t")
         one.publish()
 
@@ -349,7 +349,7 @@ def test_a_folder_that_is_changed_while_it_is_used_is_refused(tmp_path, publishi
     path = tmp_path / "metrics"
     publishing(path)
     before = sorted(one.name for one in path.iterdir())
-    one = Registry()
+    one = ProcessCounts()
     one.publish()
     os.chown(path, 12345, 12345)
     one.publish()
@@ -363,7 +363,7 @@ def test_links_in_the_folder_are_not_followed(tmp_path, publishing):
     path.mkdir(mode=0o700)
     victim.write_text("kept")
     folder.use(path)
-    one = Registry()
+    one = ProcessCounts()
     one.count(READ[0], 3, "t")
     for name in (f"{one.process}.json.{os.getpid()}.new", f"{one.process}.json", "other.json"):
         (path / name).symlink_to(victim)

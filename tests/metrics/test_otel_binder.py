@@ -12,7 +12,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExporte
 
 from kafkasource import metrics
 from kafkasource.metrics import otel
-from kafkasource.metrics.registry import Registry
+from kafkasource.metrics.counting import ProcessCounts
 
 
 def points(data):
@@ -26,14 +26,14 @@ def points(data):
 
 
 def test_counters_gauges_and_histograms_arrive():
-    registry = Registry(publish=lambda _: None)
+    counts = ProcessCounts(publish=lambda _: None)
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
-    otel.bind(registry.snapshot, provider)
-    registry.count("kafkasource_bytes_written_total", 99, "east", "t")
-    registry.set("kafkasource_query_active", 1, "q")
+    otel.bind(counts.snapshot, provider)
+    counts.count("kafkasource_bytes_written_total", 99, "east", "t")
+    counts.poll(counts, lambda _: [("kafkasource_query_active", ("q",), 1)])
     for seconds in (0.2, 0.3, 40.0):
-        registry.observe("kafkasource_fetch_latency_seconds", seconds)
+        counts.observe("kafkasource_fetch_latency_seconds", seconds)
     found = points(reader.get_metrics_data())
     provider.shutdown()
     written, values = found["kafkasource_bytes_written_total"]
@@ -63,7 +63,7 @@ def test_a_worker_pushes_what_it_counts_itself():
 
     kept = Kept()
     metrics.count("kafkasource_records_read_total", 5, "pushed")
-    own = metrics.registry()
+    own = metrics.process_counts()
     provider = otel.push(own.snapshot, own.process, kept)
     provider.force_flush()
     provider.shutdown()

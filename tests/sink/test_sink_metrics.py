@@ -14,7 +14,7 @@ def counted(request):
     cluster = request.node.name
 
     def count(metric):
-        snapshot = metrics.registry().snapshot()
+        snapshot = metrics.process_counts().snapshot()
         if metric in ("kafkasource_produce_latency_seconds",):
             return snapshot.histograms[metric, (cluster,)]
         return snapshot.counters.get((metric, (cluster, "t")), 0)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkasource.metrics import folder
-from kafkasource.metrics.registry import registry
+from kafkasource.metrics.counting import process_counts
 from kafkasource.metrics.snapshot import Snapshot, added
 from kafkasource.spark import workers
 from kafkasource.tools.monitor.endpoint import Endpoint
@@ -82,13 +82,13 @@ class ServedMetrics:
         binders."""
         counted = None
         if self.folder is not None:
-            registry().publish()
+            process_counts().publish()
             try:
                 counted = folder.collect(self.folder)
             except OSError as error:  # Spark has deleted the folder
                 log.debug("%s: %s", self.folder, error)
         if counted is None:
-            counted = registry().snapshot()
+            counted = process_counts().snapshot()
         return added([counted, self._queries.snapshot(), self._sinks.snapshot()])
 
     def queries(self) -> list[dict[str, object]]:

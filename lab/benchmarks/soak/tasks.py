@@ -24,7 +24,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 
-from kafkasource.metrics import registry
+from kafkasource.metrics import process_counts
 from lab.benchmarks.soak import report
 from lab.benchmarks.soak.sampler import App, Sample, sample_of
 from lab.benchmarks.soak.slopes import DAY_S
@@ -137,7 +137,8 @@ def run(count: int) -> Iterator[Sample]:
                 assert found is not None
                 del found["cpu_s"]  # a day here is no day
                 gauges = {
-                    ".".join((name, *labels)): value for (name, labels), value in registry().snapshot().gauges.items()
+                    ".".join((name, *labels)): value
+                    for (name, labels), value in process_counts().snapshot().gauges.items()
                 }
                 yield {"t_s": number / count * DAY_S, "app": app.name, **found, **gauges}
     finally:

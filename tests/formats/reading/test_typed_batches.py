@@ -61,7 +61,7 @@ def test_without_the_column_the_rows_before_a_bad_record_come_before_its_error()
 
 def test_bad_records_are_counted_by_topic_and_reason():
     def counted():
-        found = metrics.registry().snapshot().counters
+        found = metrics.process_counts().snapshot().counters
         return found.get(("kafkasource_bad_records_total", ("t", "the bytes are not UTF-8")), 0)
 
     given = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t", "valueFormat": "string", "badRecords": "column"}

@@ -41,7 +41,7 @@ def test_what_may_become_better_is_asked_again(registry, status):
 
 def test_each_request_is_counted_by_what_came_of_it(registry):
     def counted():
-        found = metrics.registry().snapshot().counters
+        found = metrics.process_counts().snapshot().counters
         name = "kafkasource_registry_requests_total"
         return [found.get((name, (outcome,)), 0) for outcome in ("answered", "refused", "failed")]
 

@@ -234,7 +234,7 @@ def test_a_record_larger_than_the_memory_for_all_batches_is_a_dead_letter():
     task.drive(broker)
     assert (broker.records, task.dead_values) == ([b"before", b"behind"], [b"l" * 9000])
     assert b"more than 'kafka.buffer.memory' (8192)" in task.reasons()[0]
-    counters = metrics.registry().snapshot().counters
+    counters = metrics.process_counts().snapshot().counters
     assert counters[("kafkasource_dead_letters_total", ("of little memory", "t", "buffer.memory"))] == 1
 
 
@@ -244,7 +244,7 @@ def test_dead_letters_are_counted_by_the_topic_that_refused_them_and_the_reason(
     for value in (b"bad", b"bad", b"l" * 1500, b"l" * 5000, b"good"):
         rig.append(task.delivery, value=value)
     task.drive(Broker(largest=1000))
-    counters = metrics.registry().snapshot().counters
+    counters = metrics.process_counts().snapshot().counters
     name = "kafkasource_dead_letters_total"
     counted = {
         labels[2]: n for (metric, labels), n in counters.items() if metric == name and labels[0] == "of this test"

@@ -78,7 +78,7 @@ def test_a_dead_cluster_that_discards_loses_its_oldest_rows_and_no_other_cluster
 
 def test_metrics_tell_cluster_by_cluster_what_was_written_and_discarded():
     def counted(name, cluster):
-        found = metrics.registry().snapshot().counters
+        found = metrics.process_counts().snapshot().counters
         return sum(n for (metric, labels), n in found.items() if metric == name and labels[:2] == (cluster, "t"))
 
     clients = {"metered": AnsweringClient(), "unmetered": SilentClient()}
@@ -88,7 +88,7 @@ def test_metrics_tell_cluster_by_cluster_what_was_written_and_discarded():
         assert counted("kafkasource_records_discarded_total", "metered") == 0
         assert counted("kafkasource_records_discarded_total", "unmetered") == 200
         assert counted("kafkasource_bytes_discarded_total", "unmetered") == 200 * 100
-        limits = metrics.registry().snapshot().gauges
+        limits = metrics.process_counts().snapshot().gauges
         assert limits["kafkasource_queue_limit_bytes", ("metered",)] == 65536
 
 

@@ -1,4 +1,4 @@
-"""The counters of this process. Any thread may call it: one lock a call, one call a batch or request, none a record.
+"""The counts of this process. Any thread may call them: one lock a call, one call a batch or request, none a record.
 
 Counting always happens and costs two microseconds. A thread publishes the counts at most once a second, if metrics are
 wanted (`folder`); a slow disk must not stop a sender. The end of a task publishes too, and waits for that, but not
@@ -23,7 +23,7 @@ from kafkasource.kafka import counters
 from kafkasource.kafka.counters import Owner, Polled
 from kafkasource.kafka.process import PerProcess
 from kafkasource.metrics import folder
-from kafkasource.metrics.background import Background, OwnThread
+from kafkasource.metrics.background import OwnThread
 from kafkasource.metrics.snapshot import Histogram, Key, Snapshot
 from kafkasource.metrics.table import METRICS
 
@@ -34,14 +34,14 @@ PUBLISH_WAIT_S = 5.0
 """How long the end of a task waits for a disk that is slow."""
 
 
-class Registry:
-    """Counters, histograms and gauges of one process. `clock` in seconds."""
+class ProcessCounts:
+    """Counters, histograms and gauges of one process. `clock` gives seconds."""
 
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
         publish: Callable[[Snapshot], None] = folder.publish,
-        background: Callable[[Callable[[], None]], Background] = OwnThread,
+        background: Callable[[Callable[[], None]], OwnThread] = OwnThread,
     ) -> None:
         self._clock = clock
         self._publish = publish
@@ -53,17 +53,15 @@ class Registry:
         self._background = background(self._publish_now)
         self._counters: dict[Key, float] = {}
         self._histograms: dict[Key, tuple[list[int], list[float]]] = {}
-        self._gauges: dict[Key, float] = {}
         self._polled: weakref.WeakKeyDictionary[object, Callable[[Any], Polled]] = weakref.WeakKeyDictionary()
 
     def count(self, name: str, amount: float = 1, *labels: str) -> None:
         """Add to a counter. Raises KeyError for a name that the table does not have."""
         key = name, labels
         with self._lock:
-            known = self._counters.get(key)
-            if known is None:
+            if key not in self._counters:
                 _check(name, "counter", labels)
-            self._counters[key] = amount if known is None else known + amount
+            self._counters[key] = self._counters.get(key, 0) + amount
         self._publish_if_due()
 
     def observe(self, name: str, value: float, *labels: str) -> None:
@@ -71,29 +69,18 @@ class Registry:
         key = name, labels
         bounds = METRICS[name].buckets
         with self._lock:
-            found = self._histograms.get(key)
-            if found is None:
+            if key not in self._histograms:
                 _check(name, "histogram", labels)
-                found = self._histograms[key] = [0] * (len(bounds) + 1), [0.0]
-            found[0][bisect.bisect_left(bounds, value)] += 1
-            found[1][0] += value
+                self._histograms[key] = [0] * (len(bounds) + 1), [0.0]
+            buckets, total = self._histograms[key]
+            buckets[bisect.bisect_left(bounds, value)] += 1
+            total[0] += value
         self._publish_if_due()
 
-    def set(self, name: str, value: float, *labels: str) -> None:
-        """Set a gauge. It keeps this value until the next call, or the end of the process."""
-        _check(name, "gauge", labels)
-        with self._lock:
-            self._gauges[name, labels] = value
-
     def poll(self, owner: Owner, function: Callable[[Owner], Polled]) -> None:
-        """Ask `function(owner)` for gauges in every snapshot, as long as the owner lives."""
+        """Ask `function(owner)` for gauges in every snapshot, while the owner lives."""
         with self._lock:
             self._polled[owner] = function
-
-    def forget(self, owner: object) -> None:
-        """Ask for the owner's gauges no more."""
-        with self._lock:
-            self._polled.pop(owner, None)
 
     def snapshot(self) -> Snapshot:
         """All metrics so far. Gauges whose function fails are left out."""
@@ -111,7 +98,7 @@ class Registry:
             histograms: dict[Key, Histogram] = {
                 key: (tuple(buckets), total[0]) for key, (buckets, total) in self._histograms.items()
             }
-            return Snapshot(self.process, self._sequence, dict(self._counters), histograms, self._gauges | gauges)
+            return Snapshot(self.process, self._sequence, dict(self._counters), histograms, gauges)
 
     def publish(self) -> None:
         """Publish now: at the end of a task. Never raises."""
@@ -124,7 +111,7 @@ class Registry:
 
     def _publish_now(self) -> None:
         try:
-            _push_where_wanted()
+            _pushes.get()
             if folder.wanted():
                 self._publish(self.snapshot())
         except PermissionError as error:
@@ -140,20 +127,20 @@ class Registry:
             self._background.ask()
 
 
-_pushing = PerProcess(threading.Event)  # set: this process sends to a collector
-
-
-def _push_where_wanted() -> None:
-    """Begin to send to an OpenTelemetry collector, if the environment asks for it: see `otel.push`."""
-    if not _pushing.get().is_set() and os.environ.get("KAFKASOURCE_OTEL") == "1":
-        _pushing.get().set()
+def _begin_to_push() -> bool:
+    """Send to an OpenTelemetry collector, if the environment asks for it: see `otel.push`."""
+    if os.environ.get("KAFKASOURCE_OTEL") == "1":
         try:
             from kafkasource.metrics import otel
 
-            own = registry()
-            otel.push(own.snapshot, own.process)
+            counts = process_counts()
+            otel.push(counts.snapshot, counts.process)
         except Exception:
             log.warning("metrics cannot be pushed (KAFKASOURCE_OTEL=1)", exc_info=True)
+    return True
+
+
+_pushes = PerProcess(_begin_to_push)
 
 
 def _kept() -> Polled:
@@ -169,9 +156,9 @@ def _check(name: str, kind: str, labels: tuple[str, ...]) -> None:
         raise ValueError(f"{name} is a {metric.kind} with the labels {metric.labels}")
 
 
-_registry = PerProcess(Registry)
+_process_counts = PerProcess(ProcessCounts)
 
 
-def registry() -> Registry:
-    """The registry of this process. A forked child begins with a new one."""
-    return _registry.get()
+def process_counts() -> ProcessCounts:
+    """The counts of this process. A forked child begins with new ones."""
+    return _process_counts.get()
