@@ -1,4 +1,4 @@
-"""How counters leave a Python worker: a folder on its host with one file for each process. A collector adds them up.
+"""The folder through which counts leave a Python worker: one file for each process of a host. A collector adds them up.
 
 Spark's workers end after at most a minute without work, and their files stay. When a process has ended, the next
 collector adds its file to `folded.json` and deletes the file. That loses nothing and counts nothing twice, even when
@@ -8,7 +8,7 @@ files of processes that it names.
     <process>.json   its newest snapshot, replaced as a whole, at most a second old while it works
     <process>.lock   locked while the process lives: the operating system releases it, however the process ends
                      a process whose lock was deleted makes it again
-    <process>.told   a snapshot from another host, which arrived with a task's report (`take`)
+    <process>.report a snapshot from another host, which arrived with a task's report (`take`)
     folded.json      the counters of ended processes, with their names
     collect.lock     only one collector works at a time
 
@@ -31,6 +31,7 @@ import stat
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from kafkasource.kafka.process import PerProcess
@@ -41,8 +42,8 @@ log = logging.getLogger("kafkasource.metrics")
 ENVIRONMENT = "KAFKASOURCE_METRICS_DIR"
 IN_LOCAL_DIR = "kafkasource-metrics"
 
-_TOLD_GAUGES_S = 120.0  # for this long the queue sizes of another host count
-_TOLD_FOR_GOOD_S = 24 * 3600.0  # after that its process is dead: Spark's idle workers are, after a minute
+_REPORTED_GAUGES_S = 120.0  # older gauges of another host do not count
+_DEAD_AFTER_S = 24 * 3600.0  # a process of another host that reports no more: Spark ends idle workers after a minute
 _MOST_NAMES = 50_000  # of dead processes, in folded.json
 
 _named: Path | None = None  # set by `use`
@@ -56,10 +57,8 @@ def wanted() -> Path | None:
     if path:
         return Path(path)
     local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-    if local:
-        found = os.path.join(local, IN_LOCAL_DIR)
-        if os.path.isdir(found):
-            return Path(found)
+    if local and os.path.isdir(in_local_dir := os.path.join(local, IN_LOCAL_DIR)):
+        return Path(in_local_dir)
     return None
 
 
@@ -101,7 +100,7 @@ class _LifeLock:
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether the open file still is the one of that name."""
+    """Whether the path still leads to the open file."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path, follow_symlinks=False))
     except FileNotFoundError:
@@ -126,18 +125,24 @@ def take(snapshots: Iterable[Snapshot | None]) -> None:
     if folder is None:
         return
     newest: dict[str, Snapshot] = {}
-    for one in snapshots:
-        if one is not None and (one.process not in newest or one.sequence > newest[one.process].sequence):
-            newest[one.process] = one
-    for process, one in newest.items():
+    for snapshot in snapshots:
+        if snapshot is not None:
+            _keep_newer(newest, snapshot)
+    for process, snapshot in newest.items():
         if (folder / f"{process}.lock").exists():
             continue
         with suppress(OSError):
             make(folder)
-            path = folder / f"{process}.told"
+            path = folder / f"{process}.report"
             known = _read(path) if path.exists() else None
-            if known is None or one.sequence > known.sequence:
-                _replace(path, one.to_json())
+            if known is None or snapshot.sequence > known.sequence:
+                _replace(path, snapshot.to_json())
+
+
+def _keep_newer(newest: dict[str, Snapshot], snapshot: Snapshot) -> None:
+    known = newest.get(snapshot.process)
+    if known is None or snapshot.sequence > known.sequence:
+        newest[snapshot.process] = snapshot
 
 
 def make(folder: Path) -> None:
@@ -151,16 +156,16 @@ def make(folder: Path) -> None:
 
 
 def _check(folder: Path) -> None:
-    wrong = _what_is_wrong(folder)
+    wrong = _fault_of(folder)
     if wrong:
         raise PermissionError(
             f"{folder} {wrong}, so no metrics are written to it or read from it. Name a folder that belongs to this "
-            "user in"
-            f" {ENVIRONMENT}, e.g. /var/tmp/kafkasource-{os.geteuid()}; the workers create it if it does not exist"
+            f"user in {ENVIRONMENT}, e.g. /var/tmp/kafkasource-{os.geteuid()}; the workers create it if it does not "
+            "exist"
         )
 
 
-def _what_is_wrong(folder: Path) -> str | None:
+def _fault_of(folder: Path) -> str | None:
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except PermissionError:
@@ -170,13 +175,13 @@ def _what_is_wrong(folder: Path) -> str | None:
             return "is a link, or no folder"
         raise
     try:
-        found = os.fstat(descriptor)
+        status = os.fstat(descriptor)
     finally:
         os.close(descriptor)
-    if found.st_uid != os.geteuid():
-        return f"belongs to user {found.st_uid}, and this process runs as user {os.geteuid()}"
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"may be written to by others (mode {stat.S_IMODE(found.st_mode):04o}; chmod 700 it when it is empty)"
+    if status.st_uid != os.geteuid():
+        return f"belongs to user {status.st_uid}, and this process runs as user {os.geteuid()}"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"may be written to by others (mode {stat.S_IMODE(status.st_mode):04o}; chmod 700 it when it is empty)"
     return None
 
 
@@ -200,10 +205,9 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def collect(folder: Path) -> Snapshot:
-    """The snapshots of all processes that ever published here, dead ones too, with gauges of those that live. Folds
-    what it can.
+    """The sum over all processes that ever published here; gauges only of processes that live. Folds dead processes.
 
-    Blocks while another process collects. Raises OSError where the folder cannot be used at all.
+    Blocks while another process collects. Raises OSError if the folder cannot be used at all.
     """
     make(folder)
     with _alone(folder):
@@ -212,25 +216,24 @@ def collect(folder: Path) -> Snapshot:
         dead: set[str] = set()
         for path in sorted(folder.iterdir()):
             process = path.stem
-            if path.suffix not in (".json", ".told") or path.name == "folded.json" or process in names:
+            if path.suffix not in (".json", ".report") or path.name == "folded.json" or process in names:
                 continue
             gauges_age_s, is_dead = _standing(folder, path)  # first: a process that is dead now writes no more
-            one = _read(path)
-            if one is None:
+            snapshot = _read(path)
+            if snapshot is None or snapshot.process != process:
                 continue
             if is_dead:
                 dead.add(process)
-            if gauges_age_s > _TOLD_GAUGES_S:
-                one = _without_gauges(one)
-            if process not in newest or one.sequence > newest[process].sequence:
-                newest[process] = one
+            if gauges_age_s > _REPORTED_GAUGES_S:
+                snapshot = replace(snapshot, gauges={})
+            _keep_newer(newest, snapshot)
         total = added([folded, *newest.values()])
         try:
             if dead:
                 _fold(folder, folded, names, {process: newest[process] for process in sorted(dead)})
             _tidy(folder, names)
             _cannot_fold.discard(folder)
-        except OSError as error:  # a full disk: nothing is lost, and what is counted now is known
+        except OSError as error:  # a full disk: no count is lost, and the total is right
             level = logging.DEBUG if folder in _cannot_fold else logging.WARNING
             log.log(level, "%s: the files of ended processes stay, as their sums cannot be written: %s", folder, error)
             _cannot_fold.add(folder)
@@ -249,13 +252,14 @@ def _fold(folder: Path, folded: Snapshot, names: dict[str, None], dead: Mapping[
 
 
 def _standing(folder: Path, path: Path) -> tuple[float, bool]:
-    """For how long the gauges of this file have been out of date, in seconds, and whether its process is dead.
+    """The age of the file's gauges in seconds, and whether its process is dead.
 
-    Where there is no lock, the file's age decides. The process is on another host, or somebody has deleted its lock,
-    which it makes again when it publishes next: what is folded too early counts no more."""
+    Without a lock the file's age decides. Then the process is on another host, or somebody has deleted its lock, which
+    the process makes again when it publishes next. What it counts after it was folded too early does not count.
+    """
     if not (folder / f"{path.stem}.lock").exists():
         age_s = time.time() - path.stat().st_mtime
-        return age_s, age_s > _TOLD_FOR_GOOD_S
+        return age_s, age_s > _DEAD_AFTER_S
     return (0.0, False) if _lives(folder, path.stem) else (float("inf"), True)
 
 
@@ -314,7 +318,3 @@ def _read_folded(folder: Path) -> tuple[Snapshot, dict[str, None]]:
     except (ValueError, KeyError, TypeError) as error:
         log.warning("cannot read %s, so the counts of ended processes are lost: %s", folder / "folded.json", error)
         return Snapshot(""), {}
-
-
-def _without_gauges(one: Snapshot) -> Snapshot:
-    return Snapshot(one.process, one.sequence, one.counters, one.histograms, {})

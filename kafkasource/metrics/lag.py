@@ -31,22 +31,22 @@ def lag(query: StreamingQuery) -> dict[TopicPartition, int]:
     `query`: a StreamingQuery, or one progress of it, as a StreamingQueryListener gets. It counts from the end of the
     last micro-batch to the ends of the logs as they were when Spark planned that batch. An idle query looks again with
     each trigger, and reports to Spark every ten seconds. Empty before the first progress, and for sources that are not
-    Kafka's (the JVM connector's are counted as well). Where several sources read a partition of one name, as from two
-    clusters, the one that is furthest behind counts. Asks Spark, never a broker.
+    Kafka's (the JVM connector's are counted as well). If several sources read a partition of one name, as from two
+    clusters, the largest lag counts. Asks Spark, never a broker.
     """
     last = getattr(query, "lastProgress", query)
-    found = _in_progress(last)
-    if not found and last is not query:  # a batch that a restart replays does not have the ends
+    lags = _in_progress(last)
+    if not lags and last is not query:  # a batch that a restart replays does not have the ends
         return next(filter(None, map(_in_progress, reversed(query.recentProgress))), {})
-    return found
+    return lags
 
 
 def _in_progress(progress: StreamingQueryProgress | Mapping[str, Any]) -> dict[TopicPartition, int]:
-    found: dict[TopicPartition, int] = {}
+    lags: dict[TopicPartition, int] = {}
     for source in (progress or {}).get("sources") or ():
         for tp, offsets in behind(offsets_of(source["endOffset"]), ends_of_logs(source)).items():
-            found[tp] = max(offsets, found.get(tp, 0))  # two sources of one query may read the same topic
-    return found
+            lags[tp] = max(offsets, lags.get(tp, 0))  # two sources of one query may read the same topic
+    return lags
 
 
 def ends_of_logs(source: Mapping[str, Any]) -> dict[TopicPartition, int]:
@@ -95,7 +95,7 @@ def oldest_to_text(times_ms: Mapping[tuple[TopicPartition, int], int]) -> str:
 
 def oldest_from_progress(progress: Mapping[str, Any]) -> dict[tuple[TopicPartition, int], int]:
     """The inverse, for all sources of a progress. Leaves out texts that it cannot read (of another version)."""
-    found: dict[tuple[TopicPartition, int], int] = {}
+    times_ms: dict[tuple[TopicPartition, int], int] = {}
     for source in progress.get("sources") or ():
         try:
             latest = source["latestOffset"]
@@ -103,10 +103,10 @@ def oldest_from_progress(progress: Mapping[str, Any]) -> dict[tuple[TopicPartiti
             for entry in (part for key in keys for part in key.split(";")[1:] if key.split(";")[0] == OLDEST):
                 place, _, time_ms = entry.partition("=")
                 topic, partition, offset = place.split("/")
-                found[TopicPartition(topic, int(partition)), int(offset)] = int(time_ms)
+                times_ms[TopicPartition(topic, int(partition)), int(offset)] = int(time_ms)
         except (KeyError, *UNREADABLE):
             continue
-    return found
+    return times_ms
 
 
 class LagLog:

@@ -28,7 +28,7 @@ def parsed(document: Any) -> Any:
 
 
 def log_ends_to_text(ends: Mapping[TopicPartition, int]) -> str:
-    """Where logs ended when a micro-batch was planned, for those that it does not read to their end, as one text:
+    """One text of the ends of the logs that a micro-batch does not read to their end, as they were when it was planned:
 
         @logends;t/0=1200;u/3=7
 
@@ -50,11 +50,11 @@ def without_log_ends(document: Mapping[str, Any]) -> dict[str, Any]:
 def log_ends_in(document: Any) -> dict[TopicPartition, int]:
     """The inverse of `log_ends_to_text`. Empty for an offset without the key, and for one that it cannot read."""
     try:
-        found = {}
+        ends = {}
         for entry in (part for key in parsed(document) if is_log_ends(key) for part in key.split(";")[1:]):
             place, _, end = entry.partition("=")
             topic, _, partition = place.partition("/")
-            found[TopicPartition(topic, int(partition))] = int(end)
-        return found
+            ends[TopicPartition(topic, int(partition))] = int(end)
+        return ends
     except UNREADABLE:
         return {}

@@ -52,7 +52,7 @@ def bind(source: Callable[[], Snapshot], meter_provider: otel.MeterProvider | No
 
 
 def push(source: Callable[[], Snapshot], process: str, exporter: MetricExporter | None = None) -> MeterProvider:
-    """Send the counts of this process to a collector, again and again. Returns the SDK's MeterProvider.
+    """Send the counts of this process to a collector at intervals. Returns the SDK's MeterProvider.
 
     `source` and `process`: `ProcessCounts.snapshot` and `ProcessCounts.process`.
 

@@ -23,7 +23,7 @@ Histogram = tuple[tuple[int, ...], float]
 
 
 class Sample(NamedTuple):
-    """One value with its labels. `suffix` follows the metric's name: empty, but for a histogram."""
+    """One value with its labels. `suffix` follows the metric's name; only a histogram's samples have one."""
 
     suffix: str
     labels: dict[str, str]

@@ -1,4 +1,4 @@
-"""What tests of metrics share: a folder of their own, and a browser without a window."""
+"""Fixtures for tests of metrics: a folder of their own, and a browser without a window."""
 
 import subprocess
 

@@ -31,6 +31,6 @@ with Broker() as broker, kafkasource.serve_metrics(spark) as served:
         )
         found = served.snapshot().counters
         written.append(sum(n for (name, _), n in found.items() if name == "kafkasource_records_written_total"))
-    processes = len(list(served.folder.glob("*.told")))
+    processes = len(list(served.folder.glob("*.report")))
 spark.stop()
 print(json.dumps({"written": written, "processes": processes}))

@@ -1,4 +1,4 @@
-"""What the metrics server serves: samples, as Prometheus' own parser reads them, and what its page holds."""
+"""Readers of what the metrics server serves: Prometheus' own parser for samples, and one for the page."""
 
 import re
 import time
@@ -58,7 +58,7 @@ def get(url):
 
 
 def samples(served):
-    """By name of the sample: labels and value, as Prometheus' own parser reads them."""
+    """The labels and values of the samples of each name, as Prometheus' own parser reads them."""
     found = {}
     for family in text_string_to_metric_families(get(served.url + "/metrics")):
         for sample in family.samples:

@@ -1,4 +1,4 @@
-"""Who may read the metrics: not a page from elsewhere in the user's browser, and with a token nobody without it."""
+"""Access to the metrics: a foreign page in the user's browser gets none, and with a token, a client needs it."""
 
 import contextlib
 import http.client
@@ -41,7 +41,7 @@ def serve():
 
 
 def status(endpoint, path="/api/queries", at="127.0.0.1", **headers):
-    """What the server answers to exactly these headers, and its text."""
+    """Send exactly these headers. Returns the status and the text of the answer."""
     connection = http.client.HTTPConnection(at, endpoint.port, timeout=60)
     connection.putrequest("GET", path, skip_host=True)
     for name, value in headers.items():

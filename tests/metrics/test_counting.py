@@ -1,4 +1,4 @@
-"""What one process counts, against prometheus-client's own counting where there is one."""
+"""The counts of one process. prometheus-client counts the same histogram."""
 
 import json
 import random

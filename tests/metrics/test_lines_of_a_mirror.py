@@ -1,4 +1,4 @@
-"""What `pykafka mirror` says while it runs, from progress as Spark writes it."""
+"""`pykafka mirror` prints lines while it runs, from progress as Spark writes it."""
 
 import io
 from dataclasses import replace

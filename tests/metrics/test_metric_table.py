@@ -1,4 +1,4 @@
-"""The table of metrics, and that whoever shows them shows all of them."""
+"""The table of metrics, and the document, dashboard and library that take its names."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from kafkasource.metrics.table import METRICS, TABLE, markdown_table
 
 ROOT = Path(__file__).parents[2]
 
-# Of kafka-lag-exporter's README.
+# kafka-lag-exporter's README lists these.
 MEMBER = "cluster_name, group, topic, partition, member_host, consumer_id, client_id"
 LAG_EXPORTER = {
     "kafka_consumergroup_group_offset": MEMBER,

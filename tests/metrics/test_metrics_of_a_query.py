@@ -134,7 +134,7 @@ def open_transaction(kafka_broker, kafka_topic):
 
 
 def test_open_transactions_of_sinks_are_asked_of_their_brokers(pykafka, spark, open_transaction, tmp_path, kafka_topic):
-    """Of a sink with one cluster that has written, of one with several clusters, and of one whose west is away."""
+    """One sink has written to one cluster, one has several clusters, and one has a cluster that is away."""
     checkpoint, source, target = tmp_path / "checkpoint", kafka_topic(), kafka_topic()
     to = {"kafka.bootstrap.servers": pykafka.bootstrap_servers}
     once = {"deliveryGuarantee": "exactly_once", "topic": target}

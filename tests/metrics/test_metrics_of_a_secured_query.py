@@ -91,7 +91,7 @@ def test_lag_and_open_transactions_of_a_secured_cluster_are_served_without_its_s
         assert shown["lag_seconds"] >= AGE_S
     open_now = [value for labels, value in found["kafkasource_open_transactions"] if labels["sink"] == "orders"]
     assert open_now == [1]
-    assert source in json.dumps(pages)  # where a name stands that is no secret
+    assert source in json.dumps(pages)  # the pages do hold what is not secret
     secrets = (USERS["alice"], properties["sasl.jaas.config"], "username=")
     assert [(path, secret) for path, text in pages.items() for secret in secrets if secret in text] == []
     assert not any(secret in page.html for secret in secrets)

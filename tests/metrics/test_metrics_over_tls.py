@@ -1,4 +1,4 @@
-"""The metrics server with a certificate: who reads it over TLS, and what happens when its files are renewed."""
+"""The metrics server with a certificate: clients read it over TLS, and it follows its files when they change."""
 
 import json
 import ssl
@@ -24,7 +24,7 @@ def root():
 
 @pytest.fixture
 def files(root, tmp_path):
-    """Where a certificate is put: `files("name")` writes one of that subject, and gives both paths."""
+    """`files("name")` writes a certificate of that subject and its key, and returns both paths."""
 
     def write(name):
         issued = root.issue(name, ("localhost",), ("127.0.0.1",))
@@ -66,7 +66,7 @@ def get(root, url, token=None, **how):
 
 
 def subject(endpoint):
-    """Of the certificate that the server presents now."""
+    """The subject of the certificate that the server presents now."""
     pem = ssl.get_server_certificate(("127.0.0.1", endpoint.port), timeout=60)
     from cryptography import x509
 

@@ -16,7 +16,7 @@ from kafkasource.metrics.counting import ProcessCounts
 
 
 def points(data):
-    """By name: (attributes, value) of each point."""
+    """The metric of each name with the (attributes, value) of its points."""
     found = {}
     for resource in data.resource_metrics:
         for scope in resource.scope_metrics:

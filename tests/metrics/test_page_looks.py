@@ -1,4 +1,4 @@
-"""What the page of queries promises to its reader's eyes: a browser measures it. Progress is made up."""
+"""The look of the page of queries, as a browser measures it. Progress is made up."""
 
 import chromium
 import pytest

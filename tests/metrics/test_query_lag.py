@@ -12,7 +12,7 @@ BEGAN = 1_700_000_000.0
 
 
 def queries_at(*steps, **arguments):
-    """Progress after progress: (when the trigger began, when it was told, progress's arguments)."""
+    """`steps`: when the trigger began, when Spark reported it, and the arguments of `progress`."""
     now = [0.0]
     queries = Queries("prod", clock=lambda: now[0], **arguments)
     for batch, (began, told, end, latest, more) in enumerate(steps):
