@@ -168,16 +168,16 @@ class Route:
     # The options to reach each cluster, the source included.
     clients: Mapping[str, Mapping[str, str]] = field(repr=False)
     # The topics whose settings a flow carries on under the same name: by source and target.
-    same_names: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    ways: Ways | None = None
+    same_names: Mapping[tuple[str, str], str]
+    ways: Ways = field(repr=False, compare=False)
 
     @property
     def name(self) -> str:
         return f"mirror-{self.source}"
 
     def missed(self, topic: str) -> str | None:
-        """Says which cluster gets no record of this topic of the source, though flows lead there."""
-        return self.ways.missed(self.source, topic) if self.ways is not None else None
+        """Say which cluster gets no record of this topic of the source, though flows lead there."""
+        return self.ways.missed(self.source, topic)
 
     def takes(self, flow: Flow, topic: str) -> bool:
         return compile_java(self.patterns[flow.target]).search(topic) is not None
@@ -287,9 +287,9 @@ def reader_options(
 def _rules(
     plan: Plan, flows: Iterable[Flow], patterns: Mapping[str, str], ids: Mapping[str, str], added: Mapping[str, str]
 ) -> SourceRules:
-    found = []
+    found, steps = [], plan.ways.steps(ids)
     for flow in flows:
-        left_out = UnlessFrom(ids[flow.source], ids[flow.target], plan.ways.steps(ids))
+        left_out = UnlessFrom(ids[flow.source], ids[flow.target], steps)
         found.append(
             FlowRules(
                 flow.target,

@@ -14,7 +14,7 @@ from kafkasource.mirror.flow import EVERY_TOPIC, Flow
 from kafkasource.sink.clusters.origin import Step, shortest_ways
 
 _MOST_WAYS = 10_000  # the search for a missed cluster ends after this many flows
-_ANY_TOPIC = "a-topic"  # a flow that takes every topic takes this one
+_ANY_TOPIC = "a-topic"  # for `_whole`, whose flows take every topic
 
 
 class Ways:
@@ -24,12 +24,14 @@ class Ways:
         self._steps = tuple(Step(flow.source, flow.target, flow.template, flow.pattern) for flow in flows)
         self._whole = tuple(step._replace(pattern="") for step in self._steps)  # as if each took every topic
         self._clusters = sorted(clusters)
-        several = any(self._by_other_ways(step) - {step.target} for step in self._whole)
-        circle = any(step.target in self._by_other_ways(step) for step in self._whole)
+        self._by_other_ways = {
+            (step.source, step.target): self._other_origins(step.source, step.target) for step in self._steps
+        }
+        several = any(origins - {target} for (_, target), origins in self._by_other_ways.items())
         names_tell = all(flow.names_source for flow in flows) and not (
             several and any((flow.topics, flow.exclude) != (EVERY_TOPIC, ()) for flow in flows)
         )
-        self.need_headers = (several or circle) and not names_tell
+        self.need_headers = any(self._by_other_ways.values()) and not names_tell
 
     def steps(self, ids: Mapping[str, str]) -> tuple[Step, ...]:
         """The flows, with the ids of the clusters in place of their names."""
@@ -40,8 +42,7 @@ class Ways:
         its target or come there by another way. None: names do not tell."""
         if self.need_headers or not flow.names_source:
             return None
-        step = next(step for step in self._whole if (step.source, step.target) == (flow.source, flow.target))
-        stopped = sorted({flow.target, *self._by_other_ways(step)})
+        stopped = sorted({flow.target, *self._by_other_ways[flow.source, flow.target]})
         return rf"(?:{_any(self._clusters)}\.)*{_any(stopped)}\..*"
 
     def missed(self, origin: str, topic: str) -> str | None:
@@ -69,14 +70,10 @@ class Ways:
                 waiting.append((step.target, copy, been | {step.target}))
         return None
 
-    def _by_other_ways(self, step: Step) -> set[str]:
-        """The clusters whose records come to the step's source, and to its target by another way."""
-        found = set()
-        for origin in self._clusters:
-            arrivals = shortest_ways(self._whole, origin, _ANY_TOPIC)
-            if step.source in arrivals and arrivals[step.target].source != step.source:
-                found.add(origin)
-        return found
+    def _other_origins(self, source: str, target: str) -> set[str]:
+        """The clusters whose records come to the source, and to the target by another way than by a flow from there."""
+        ways = {origin: shortest_ways(self._whole, origin, _ANY_TOPIC) for origin in self._clusters}
+        return {origin for origin, arrivals in ways.items() if source in arrivals and arrivals[target].source != source}
 
 
 def _any(names: Sequence[str]) -> str:
