@@ -74,9 +74,8 @@ class _Builder:
         if len(self.columns) >= MOST_COLUMNS or depth > MOST_LEVELS:
             raise SchemaError(f"{place}: more than {MOST_COLUMNS} fields, or more than {MOST_LEVELS} within each other")
         number = len(self.columns)
-        column = column_of(
-            data_type, level, True
-        )  # with a validity in any case: the kernel looks there for missing fields
+        # With a validity in any case: the kernel looks there for missing fields.
+        column = column_of(data_type, level, True)
         column.never_null = not each.nullable
         self.columns.append(column)
         if column.kind == ITEM_LIST:

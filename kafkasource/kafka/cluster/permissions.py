@@ -19,10 +19,8 @@ from kafkasource.kafka.protocol.apis import DESCRIBE_CLUSTER, DESCRIBE_GROUPS, I
 from kafkasource.kafka.protocol.schema import Body, Fields
 
 _DESCRIBE_GROUPS_VERSION = 5  # from 6 on a group that does not exist is an error (KIP-1043), without its operations
-_NO_PRODUCER_ID, _ANY_EPOCH = (
-    -1,
-    0,
-)  # an epoch without its producer id: INVALID_REQUEST for every user with the permission
+# An epoch without its producer id: INVALID_REQUEST for every user with the permission.
+_NO_PRODUCER_ID, _ANY_EPOCH = -1, 0
 
 
 class Permissions:

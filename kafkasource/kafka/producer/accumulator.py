@@ -23,9 +23,8 @@ from kafkasource.kafka.producer.sharing import Origin, SharedRows
 from kafkasource.kafka.records.builder import RecordColumns, append_spans
 from kafkasource.types import TopicPartition
 
-_SMALLEST_BATCH_BYTES = (
-    16 * 1024
-)  # Java's batch.size: the size of our batches when rows spread over very many partitions
+# Java's batch.size: the size of our batches when rows spread over very many partitions.
+_SMALLEST_BATCH_BYTES = 16 * 1024
 
 
 class RecordTooLarge(KafkaSourceError):

@@ -191,9 +191,7 @@ def outcome_of(answer: Answer, *, is_next: bool, is_alone: bool, retries: int) -
         return Outcome.SPLIT  # refused whole, so nothing of it is stored; no attempt is counted, as in Java
     if isinstance(error, OF_ONE_RECORD) and answer.batch.has_dead_letters:
         return Outcome.SET_ASIDE if answer.refused or answer.batch.record_count == 1 else Outcome.SPLIT
-    if (
-        answer.batch.records_gone
-    ):  # refused with its old sequence, it gets its new one: this does not count as an attempt
+    if answer.batch.records_gone:  # it goes again with its new sequence, which does not count as an attempt
         return Outcome.RETRY if isinstance(error, NOT_STORED) else Outcome.GIVE_UP
     if is_alone and retries > 0 and _has_forgotten_producer(answer):
         return Outcome.RENEW

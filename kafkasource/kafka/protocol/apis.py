@@ -112,9 +112,8 @@ API_VERSIONS = _api(api_versions, throttled_since=2)
 CREATE_TOPICS = _api(create_topics, throttled_since=3)
 DELETE_TOPICS = _api(delete_topics, throttled_since=2)
 DELETE_RECORDS = _api(delete_records, throttled_since=1)
-INIT_PRODUCER_ID = _api(
-    init_producer_id, last_stable_version=5, throttled_since=1
-)  # 6 is for KIP-939, unfinished in 4.3
+# Version 6 of InitProducerId is for KIP-939, which is unfinished in 4.3.
+INIT_PRODUCER_ID = _api(init_producer_id, last_stable_version=5, throttled_since=1)
 OFFSET_FOR_LEADER_EPOCH = _api(offset_for_leader_epoch)
 ADD_PARTITIONS_TO_TXN = _api(add_partitions_to_txn, throttled_since=1)
 ADD_OFFSETS_TO_TXN = _api(add_offsets_to_txn, throttled_since=1)
