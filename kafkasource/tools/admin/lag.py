@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kafkasource.errors import KafkaSourceError, UnknownMemberId, UnsupportedApiVersion
+from kafkasource.errors import KafkaSourceError, ProtocolError, UnknownMemberId, UnsupportedApiVersion
 from kafkasource.options.spelling import lag_in_words, many
 from kafkasource.tools.admin.topics import described_topics
 
@@ -58,9 +58,9 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class LagReport:
-    """The lag of one group or query. `who` is its name for people."""
+    """The lag of one group or query. `name` is for people."""
 
-    who: str
+    name: str
     places: list[PartitionLag]
     group: DescribedGroup | None = None
     facts: Mapping[str, object] = field(default_factory=dict)  # further keys of the JSON output
@@ -79,7 +79,7 @@ class LagReport:
         """One line for people; the most important number comes first."""
         behind = sum(1 for place in self.places if place.lag)
         not_known = sum(1 for place in self.places if place.lag is None or place.ahead)
-        text = f"{lag_in_words(self.lag, behind, len(self.places), not_known)}, {self.who}"
+        text = f"{lag_in_words(self.lag, behind, len(self.places), not_known)}, {self.name}"
         unknown = sum(1 for place in self.places if place.consumed is None)
         gone = sum(1 for place in self.places if place.gone)
         ahead = sum(1 for place in self.places if place.ahead)
@@ -117,8 +117,37 @@ def of_group(cluster: Cluster, group: str) -> LagReport:
     partitions = sorted(committed.keys() | readers.keys())
     places = places_of(cluster, {tp: committed.get(tp) for tp in partitions}, readers)
     state = f"{described.state}, {many(len(described.members), 'member')}" if described else "members not known"
-    who = f"group {group}: {state}"
-    return LagReport(who, places, described, {"group": group, "state": described.state if described else None})
+    facts = {"group": group, "state": described.state if described else None}
+    return LagReport(f"group {group}: {state}", places, described, facts)
+
+
+def of_query(cluster: Cluster, location: str, name: str | None = None) -> LagReport:
+    """The lag of a streaming query: from the offsets that its checkpoint has finished to the current ends of the logs.
+
+    Before its first micro-batch is done, the lag counts from the start of that micro-batch, which the JVM connector's
+    checkpoint does not have. `name`: replaces the checkpoint's name in texts."""
+    from kafkasource.source.plan.checkpoint import read_checkpoint
+
+    checkpoint = read_checkpoint(location)
+    done, planned = checkpoint.done.offsets, checkpoint.planned
+    if done or planned is None:
+        consumed, partitions = done, done
+    else:  # its end is read only when it is done
+        consumed, partitions = planned.start.offsets if planned.start else {}, planned.offsets
+    batch, where = checkpoint.done_batch, checkpoint.shown_location  # it may be beneath `location`
+    progress = "in its first micro-batch" if batch is None else f"after micro-batch {batch}"
+    places = places_of(cluster, {tp: consumed.get(tp) for tp in partitions})
+    return LagReport(f"{name or f'query of {where}'} {progress}", places, facts={"checkpoint": where, "batch": batch})
+
+
+def finished_offsets(location: str) -> dict[TopicPartition, int]:
+    """The offsets that a checkpoint's query has finished. Raises KafkaSourceError if no micro-batch is finished."""
+    from kafkasource.source.plan.checkpoint import read_checkpoint
+
+    offsets = read_checkpoint(location).done.offsets
+    if not offsets:
+        raise KafkaSourceError(f"{location}: no micro-batch is finished yet, so it has no offsets")
+    return offsets
 
 
 def described_group(cluster: Cluster, group: str) -> DescribedGroup | None:
@@ -132,11 +161,11 @@ def described_group(cluster: Cluster, group: str) -> DescribedGroup | None:
 def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, int]:
     """All offsets that a group has committed. Offsets in an open transaction do not count yet."""
     try:
-        found = cluster.groups.committed(group, require_stable=False)
+        committed = cluster.groups.committed(group, require_stable=False)
     except UnsupportedApiVersion:  # 0.8
-        every = [tp for topic in cluster.topics.list() for tp in topic.topic_partitions]
-        found = cluster.groups.committed(group, every, require_stable=False)
-    return {tp: one[0] for tp, one in found.items() if one is not None}
+        partitions = [tp for topic in cluster.topics.list() for tp in topic.topic_partitions]
+        committed = cluster.groups.committed(group, partitions, require_stable=False)
+    return {tp: position.offset for tp, position in committed.items() if position is not None}
 
 
 def commit_offsets(cluster: Cluster, group: str, wanted: Mapping[TopicPartition, int]) -> None:
@@ -157,19 +186,18 @@ def commit_offsets(cluster: Cluster, group: str, wanted: Mapping[TopicPartition,
 
 def assignments(group: DescribedGroup) -> dict[TopicPartition, GroupMember]:
     """The member that reads each partition. Empty while a classic group rebalances."""
-    from kafkasource.errors import ProtocolError
     from kafkasource.kafka.group.consumer_protocol import PROTOCOL_TYPE, Assignment
 
-    found: dict[TopicPartition, GroupMember] = {}
+    readers: dict[TopicPartition, GroupMember] = {}
     for member in group.members if group.protocol_type == PROTOCOL_TYPE else ():
         if isinstance(member.assignment, frozenset):
-            found.update(dict.fromkeys(member.assignment, member))
+            readers.update(dict.fromkeys(member.assignment, member))
             continue
         try:
-            found.update(dict.fromkeys(Assignment.decode(member.assignment).partitions, member))
+            readers.update(dict.fromkeys(Assignment.decode(member.assignment).partitions, member))
         except ProtocolError:  # the members use another protocol than consumers
             continue
-    return found
+    return readers
 
 
 def places_of(

@@ -51,7 +51,6 @@ _COMMANDS = (
     "broker",
     "registry",
     "demo",
-    "cache",
     "doctor",
     "bundle",
     "completion",

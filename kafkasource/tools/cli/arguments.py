@@ -87,6 +87,14 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     add_command_config(parser)
 
 
+def add_group_or_checkpoint(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
+    """Add the arguments that name a group or a query; the user gives one of them."""
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("-g", "--group", metavar="GROUP", help="a consumer group")
+    source.add_argument("-c", "--checkpoint", metavar="LOCATION", help="the checkpointLocation of a streaming query")
+    return source
+
+
 def bootstrap_servers(arguments: argparse.Namespace) -> str:
     """Raises OptionError where no cluster is named and none runs here."""
     named: str | None = arguments.bootstrap_servers or file_options(arguments).get("kafka.bootstrap.servers")

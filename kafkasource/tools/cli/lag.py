@@ -8,12 +8,25 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.kafka.security.quoting import without_password
 from kafkasource.options.spelling import many
-from kafkasource.tools.admin.lag import LagReport
-from kafkasource.tools.cli.arguments import add_cluster, add_json, at_least, reached_cluster
-from kafkasource.tools.cli.lag_report import add_group_or_checkpoint, lag_report, of_mirror
+from kafkasource.tools.admin.lag import LagReport, of_group, of_query, places_of
+from kafkasource.tools.cli.arguments import (
+    add_cluster,
+    add_group_or_checkpoint,
+    add_json,
+    at_least,
+    reach,
+    reached_cluster,
+)
+
+if TYPE_CHECKING:
+    from kafkasource.kafka.cluster.cluster import Cluster
+    from kafkasource.mirror.positions import Reader
+    from kafkasource.source.plan.checkpoint import Files
 
 EXAMPLES = """examples:
   pykafka lag --group billing --watch
@@ -24,8 +37,8 @@ HELP = "how far a group, a query's checkpoint or a mirror is behind; --watch"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    which = add_group_or_checkpoint(parser)
-    which.add_argument(
+    source = add_group_or_checkpoint(parser)
+    source.add_argument(
         "--mirror", metavar="FILE", help="the file of `pykafka mirror`, which also says how to reach its clusters"
     )
     parser.add_argument(
@@ -50,62 +63,113 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _lag(arguments: argparse.Namespace) -> int:
-    with _reports(arguments) as ask:
-        found = ask()
+    with _of_mirror(arguments) if arguments.mirror else _of_cluster(arguments) as ask:
+        reports = ask()
         if arguments.watch:
             with contextlib.suppress(KeyboardInterrupt):
-                trends = [_Trend() for _ in found]
+                trends = [_Trend() for _ in reports]
                 while True:
-                    for each, trend in zip(found, trends, strict=True):
-                        _print_line(each, trend, arguments.json)
+                    for report, trend in zip(reports, trends, strict=True):
+                        _print_line(report, trend, arguments.json)
                     time.sleep(arguments.watch)
-                    found = ask()
+                    reports = ask()
         elif arguments.json:
-            documents = [each.as_json() for each in found]
+            documents = [report.as_json() for report in reports]
             print(json.dumps(documents if arguments.mirror else documents[0], indent=1))
         else:
-            _print_tables(found)
+            _print_tables(reports)
     if arguments.fail_above is None:
         return 0
-    leaderless = [tp for each in found for tp in each.leaderless]
+    leaderless = [tp for report in reports for tp in report.leaderless]
     if leaderless:  # a monitor must not stay green while brokers are away
         raise KafkaSourceError(
             f"the lag of {many(len(leaderless), 'partition')} is not known, as they have no leader: "
             f"{', '.join(map(str, leaderless[:_MOST_NAMED]))}{', ...' if len(leaderless) > _MOST_NAMED else ''}"
         )
-    if any(place.never_read or place.ahead for each in found for place in each.places):
+    if any(place.never_read or place.ahead for report in reports for place in report.places):
         return 1  # the total lacks them, and says so: a partition that is stuck at its start, or made again
-    return 1 if sum(each.lag for each in found) > arguments.fail_above else 0
+    return 1 if sum(report.lag for report in reports) > arguments.fail_above else 0
+
+
+Ask = Callable[[], list[LagReport]]
 
 
 @contextlib.contextmanager
-def _reports(arguments: argparse.Namespace) -> Iterator[Callable[[], list[LagReport]]]:
-    """A function that asks for the lag of one group or query, or of a mirror's queries."""
-    if not arguments.mirror:
-        with reached_cluster(arguments) as cluster:
-            yield lambda: [lag_report(cluster, arguments)]
-        return
+def _of_cluster(arguments: argparse.Namespace) -> Iterator[Ask]:
+    """A function that asks for the lag of one group or query."""
+    with reached_cluster(arguments) as cluster:
+        yield lambda: [
+            of_group(cluster, arguments.group) if arguments.group else of_query(cluster, arguments.checkpoint)
+        ]
+
+
+@contextlib.contextmanager
+def _of_mirror(arguments: argparse.Namespace) -> Iterator[Ask]:
+    """A function that asks the clusters that a mirror reads, each as its file says, for the lag of each query."""
+    from kafkasource import options
+    from kafkasource.kafka.cluster.cluster import Cluster
+    from kafkasource.kafka.config import ClientConfig
+    from kafkasource.mirror import job
+    from kafkasource.mirror.files import newest_record
+    from kafkasource.source.plan.checkpoint import StoredFiles
+    from kafkasource.tools.cli import mirror
+
     if arguments.bootstrap_servers or arguments.settings or arguments.command_config:
         raise OptionError("--mirror FILE says how to reach its clusters: leave out -b, -X and --command-config")
-    with of_mirror(arguments.mirror) as ask:
-        yield ask
+    plan = mirror.read(arguments.mirror)
+    routes = job.check(plan)
+    files = StoredFiles(str(plan.checkpoint))
+    with contextlib.ExitStack() as opened:
+        clusters = []
+        for route in routes:
+            given = {"kafka.client.id": "pykafka", **route.clients[route.source]}
+            config = ClientConfig.from_options(options.parse(given, "source"))
+            reach(config)
+            clusters.append(opened.enter_context(Cluster(config)))
+
+        def reports() -> list[LagReport]:
+            found = []
+            for cluster, route in zip(clusters, routes, strict=True):
+                record = newest_record(files, route.source)  # at each look: readers come and go
+                if record is None:
+                    where = without_password(str(route.checkpoint))
+                    raise KafkaSourceError(f"{where} has no record of a mirror's positions: it has not run yet")
+                found += [_of_reader(cluster, files, route.source, reader) for reader in record.readers]
+            return found
+
+        yield reports
 
 
-def _print_tables(found: list[LagReport]) -> None:
+def _of_reader(cluster: Cluster, files: Files, source: str, reader: Reader) -> LagReport:
+    """The lag of a query of a mirror. It starts where the mirror's record says, if it has not begun."""
+    from kafkasource.source.plan.checkpoint import checkpoint_in
+
+    folder = f"{source}/{reader.name}"
+    flows = ", ".join(f"{source}->{flow.target}" for flow in reader.flows)
+    name = f"{flows}, which catches up," if reader.catches_up else flows
+    where = f"{files.location.rstrip('/')}/{folder}"
+    if checkpoint_in(files, folder) is not None:
+        return of_query(cluster, where, name)
+    places = places_of(cluster, reader.start or {})
+    facts = {"checkpoint": without_password(where), "batch": None}
+    return LagReport(f"{name} before its first micro-batch", places, facts=facts)
+
+
+def _print_tables(reports: list[LagReport]) -> None:
     from kafkasource.tools.cli.groups import print_partitions
 
-    for number, each in enumerate(found):
+    for number, report in enumerate(reports):
         if number:
             print()
-        print(each.totals)
-        print_partitions(each)
+        print(report.totals)
+        print_partitions(report)
 
 
-def _print_line(found: LagReport, trend: _Trend, as_json: bool) -> None:
+def _print_line(report: LagReport, trend: _Trend, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(found.as_json()), flush=True)
+        print(json.dumps(report.as_json()), flush=True)
     else:
-        print(f"{datetime.now():%H:%M:%S}  {found.totals}{trend.since_last(found, time.monotonic())}", flush=True)
+        print(f"{datetime.now():%H:%M:%S}  {report.totals}{trend.since_last(report, time.monotonic())}", flush=True)
 
 
 class _Trend:
@@ -114,9 +178,9 @@ class _Trend:
     def __init__(self) -> None:
         self._last: tuple[float, int, int] | None = None  # seconds, sum of offsets read, sum of ends
 
-    def since_last(self, found: LagReport, now_s: float) -> str:
+    def since_last(self, report: LagReport, now_s: float) -> str:
         """`; reads 1,200/s, 300/s come in, done in 20 s`."""
-        known = [place for place in found.places if place.lag is not None]
+        known = [place for place in report.places if place.lag is not None]
         consumed = sum(place.consumed or 0 for place in known)
         latest = sum(place.latest or 0 for place in known)
         last, self._last = self._last, (now_s, consumed, latest)
@@ -124,6 +188,6 @@ class _Trend:
             return ""
         reads, comes = ((now - before) / (now_s - last[0]) for now, before in ((consumed, last[1]), (latest, last[2])))
         text = f"; reads {max(0, reads):,.0f}/s, {max(0, comes):,.0f}/s come in"
-        if found.lag and reads > comes:
-            text += f", done in {found.lag / (reads - comes):,.0f} s"
+        if report.lag and reads > comes:
+            text += f", done in {report.lag / (reads - comes):,.0f} s"
         return text

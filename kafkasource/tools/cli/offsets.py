@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING
 
 from kafkasource.errors import BrokerError, KafkaSourceError, OptionError
 from kafkasource.kafka.cluster.caller import few
+from kafkasource.source.plan.offsets import StreamOffset, to_json
 from kafkasource.source.plan.positions import AtOffsets
-from kafkasource.tools.admin.lag import commit_offsets, committed_offsets, places_of
+from kafkasource.tools.admin.lag import commit_offsets, committed_offsets, finished_offsets, places_of
 from kafkasource.tools.admin.positions import PLACES, position
 from kafkasource.tools.admin.topics import check_partitions, described_topics, existing
 from kafkasource.tools.cli import tables, translate
-from kafkasource.tools.cli.arguments import add_cluster, add_json, parsed_options, reached_cluster
-from kafkasource.tools.cli.lag_report import add_group_or_checkpoint
+from kafkasource.tools.cli.arguments import (
+    add_cluster,
+    add_group_or_checkpoint,
+    add_json,
+    parsed_options,
+    reached_cluster,
+)
 
 if TYPE_CHECKING:
     from kafkasource.kafka.cluster.cluster import Cluster
@@ -75,11 +81,11 @@ def _show(arguments: argparse.Namespace) -> int:
     if arguments.checkpoint:
         return _show_checkpoint(arguments)
     with reached_cluster(arguments) as cluster:
-        found = committed_offsets(cluster, arguments.group)
+        offsets = committed_offsets(cluster, arguments.group)
     if arguments.json:
-        print(json.dumps(_by_topic(found), indent=1))
-    elif found:
-        tables.show(("topic", "partition", "offset"), [(*tp, offset) for tp, offset in sorted(found.items())])
+        print(json.dumps(to_json(StreamOffset(offsets)), indent=1))
+    elif offsets:
+        tables.show(("topic", "partition", "offset"), [(*tp, offset) for tp, offset in sorted(offsets.items())])
     else:
         print(f"group {arguments.group} has committed nothing")
     return 0
@@ -89,31 +95,22 @@ def _show_checkpoint(arguments: argparse.Namespace) -> int:
     """Needs no broker."""
     from kafkasource.source.plan.checkpoint import read_checkpoint
 
-    found = read_checkpoint(arguments.checkpoint)
-    planned = found.planned.offsets if found.planned else {}
+    checkpoint = read_checkpoint(arguments.checkpoint)
+    offsets, batch = checkpoint.done.offsets, checkpoint.done_batch
+    planned, planned_batch = checkpoint.planned.offsets if checkpoint.planned else {}, checkpoint.planned_batch
     if arguments.json:
-        document: dict[str, object] = {"batch": found.done_batch, "offsets": _by_topic(found.done.offsets)}
-        if found.planned_batch is not None:
-            document |= {"planned_batch": found.planned_batch, "planned_offsets": _by_topic(planned)}
-        document["topic_ids"] = {topic: str(each) for topic, each in found.done.topic_ids.items()}
+        document: dict[str, object] = {"batch": batch, "offsets": to_json(StreamOffset(offsets))}
+        if planned_batch is not None:
+            document |= {"planned_batch": planned_batch, "planned_offsets": to_json(StreamOffset(planned))}
+        document["topic_ids"] = {topic: str(topic_id) for topic, topic_id in checkpoint.done.topic_ids.items()}
         print(json.dumps(document, indent=1))
         return 0
-    done = f"micro-batch {found.done_batch} is done" if found.done_batch is not None else "no micro-batch is done"
-    print(done + (f"; {found.planned_batch} is planned, or under way" if found.planned_batch is not None else ""))
-    offsets = found.done.offsets
-    rows: list[tuple[str | int | None, ...]] = [
-        (*tp, offsets.get(tp)) + ((planned.get(tp),) if planned else ()) for tp in sorted(offsets.keys() | planned)
-    ]
-    tables.show(("topic", "partition", "offset") + (("planned",) if planned else ()), rows)
+    done = f"micro-batch {batch} is done" if batch is not None else "no micro-batch is done"
+    print(done + (f"; {planned_batch} is planned, or under way" if planned_batch is not None else ""))
+    titles = ["topic", "partition", "offset", *(["planned"] if planned else [])]
+    rows = [[*tp, offsets.get(tp), *([planned.get(tp)] if planned else [])] for tp in sorted(offsets.keys() | planned)]
+    tables.show(titles, rows)
     return 0
-
-
-def _by_topic(offsets: dict[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """The offsets in the form of `startingOffsets`."""
-    topics: dict[str, dict[str, int]] = {}
-    for tp, offset in sorted(offsets.items()):
-        topics.setdefault(tp.topic, {})[str(tp.partition)] = offset
-    return topics
 
 
 def _set(arguments: argparse.Namespace) -> int:
@@ -123,7 +120,11 @@ def _set(arguments: argparse.Namespace) -> int:
         if arguments.yes:
             commit_offsets(cluster, arguments.group, wanted)
     if arguments.json:
-        print(json.dumps({"set": arguments.yes, "group": arguments.group, "offsets": _by_topic(wanted)}, indent=1))
+        print(
+            json.dumps(
+                {"set": arguments.yes, "group": arguments.group, "offsets": to_json(StreamOffset(wanted))}, indent=1
+            )
+        )
     else:
         rows = [(*tp, before.get(tp), offset) for tp, offset in sorted(wanted.items())]
         tables.show(("topic", "partition", "before", "after" if arguments.yes else "would be"), rows)
@@ -134,17 +135,11 @@ def _set(arguments: argparse.Namespace) -> int:
 
 def _wanted(cluster: Cluster, arguments: argparse.Namespace) -> dict[TopicPartition, int]:
     if arguments.to_checkpoint:
-        from kafkasource.source.plan.checkpoint import read_checkpoint
-
-        found = read_checkpoint(arguments.to_checkpoint).done.offsets
-        if not found:
-            raise KafkaSourceError(
-                f"{arguments.to_checkpoint}: no micro-batch is finished yet, so there are no offsets to set"
-            )
+        offsets = finished_offsets(arguments.to_checkpoint)
         if arguments.topic:
-            found = _named_of(cluster, arguments, found)
-        _check_held(cluster, found)
-        return found
+            offsets = _named_of(cluster, arguments, offsets)
+        _check_held(cluster, offsets)
+        return offsets
     from kafkasource.reader import Reader
 
     partitions = _partitions(cluster, arguments.topic or _topics_of_group(cluster, arguments.group))
@@ -152,19 +147,19 @@ def _wanted(cluster: Cluster, arguments: argparse.Namespace) -> dict[TopicPartit
     with Reader(options, start=arguments.to) as reader:
         starts = reader.start_of(partitions)
     if isinstance(arguments.to, AtOffsets):
-        _tell_moved(arguments.to.written(starts), starts, "is" if arguments.yes else "would be")
+        _warn_of_moved(arguments.to.written(starts), starts, "is" if arguments.yes else "would be")
     return starts
 
 
-def _tell_moved(asked: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int], verb: str) -> None:
+def _warn_of_moved(asked: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int], verb: str) -> None:
     """Warn if a log does not hold the wanted offset, as kafka-consumer-groups.sh does: the nearest offset, which is set
     instead, skips or repeats records."""
     beyond = sorted(tp for tp, offset in asked.items() if offset > starts[tp])
     below = sorted(tp for tp, offset in asked.items() if 0 <= offset < starts[tp])
     for partitions, end, where in ((beyond, "end", "beyond"), (below, "start", "before")):
         if partitions:
-            said = f"offset {asked[partitions[0]]} is {where} the log's {end}, which {verb} set instead"
-            print(f"pykafka: {said}: {few(partitions)}", file=sys.stderr)
+            reason = f"offset {asked[partitions[0]]} is {where} the log's {end}, which {verb} set instead"
+            print(f"pykafka: {reason}: {few(partitions)}", file=sys.stderr)
 
 
 def _named_of(
@@ -177,7 +172,7 @@ def _named_of(
     missing = []
     for topic, only in sorted(_numbers(arguments.topic).items()):
         missing += [topic] if only is None and topic not in topics else []
-        missing += [f"{topic}-{each}" for each in sorted(only or ()) if (topic, each) not in offsets]
+        missing += [f"{topic}-{number}" for number in sorted(only or ()) if (topic, number) not in offsets]
     if missing:
         raise KafkaSourceError(
             f"{arguments.to_checkpoint} has no offset of {', '.join(missing)}. Nothing was changed "
@@ -189,10 +184,10 @@ def _named_of(
 def _topics_of_group(cluster: Cluster, group: str) -> list[str]:
     """The existing topics with committed offsets of the group. Raises OptionError if there are none."""
     topics = sorted({tp.topic for tp in committed_offsets(cluster, group)})
-    found = [name for name, topic in described_topics(cluster, topics).items() if topic is not None]
-    if not found:
+    existing_topics = [name for name, topic in described_topics(cluster, topics).items() if topic is not None]
+    if not existing_topics:
         raise OptionError(f"group {group!r} has committed no offsets, so which topics? Give --topic TOPIC or TOPIC:0,1")
-    return found
+    return existing_topics
 
 
 def _check_held(cluster: Cluster, offsets: dict[TopicPartition, int]) -> None:
@@ -216,12 +211,12 @@ def _check_held(cluster: Cluster, offsets: dict[TopicPartition, int]) -> None:
 def _partitions(cluster: Cluster, named: list[str]) -> set[TopicPartition]:
     """The partitions that `TOPIC` and `TOPIC:0,1` name. Raises KafkaSourceError if one does not exist."""
     wanted = _numbers(named)
-    found = set()
-    for name, known in existing(cluster, wanted).items():
+    partitions = set()
+    for name, topic in existing(cluster, wanted).items():
         only = wanted[name]
-        check_partitions(known, only or ())
-        found |= {tp for tp in known.topic_partitions if only is None or tp.partition in only}
-    return found
+        check_partitions(topic, only or ())
+        partitions |= {tp for tp in topic.topic_partitions if only is None or tp.partition in only}
+    return partitions
 
 
 def _numbers(named: list[str]) -> dict[str, set[int] | None]:
@@ -230,7 +225,7 @@ def _numbers(named: list[str]) -> dict[str, set[int] | None]:
     for text in named:
         topic, colon, numbers = text.partition(":")
         try:
-            only = {int(each) for each in numbers.split(",")} if colon else None
+            only = {int(number) for number in numbers.split(",")} if colon else None
         except ValueError:
             raise OptionError(f"--topic {text}: expected TOPIC or TOPIC:0,1") from None
         so_far = wanted.setdefault(topic, only)

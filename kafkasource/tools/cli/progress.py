@@ -1,7 +1,4 @@
-"""Shows the progress of long work on stderr, as a bar if that is a terminal.
-
-With rich if it is installed; else as one line that is written over a few times a second.
-"""
+"""Shows the progress of long work on stderr, as a line that is written over, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -11,48 +8,29 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TextIO
 
-from kafkasource.tools.cli.terminal import beneath, safe_output
-
-if TYPE_CHECKING:
-    from rich import progress as rich_progress
+from kafkasource.tools.cli.terminal import beneath
 
 
-class Progress(Protocol):
-    def advance(self, count: int) -> None:
-        """Add `count` to the work that is done."""
+class ProgressLine:
+    """Prints `    1,200 of 5,000 records`, at most ten times a second, or nothing if not `visible`."""
 
-
-class _Silent:
-    def advance(self, count: int) -> None:
-        pass
-
-
-class _Line:
-    """`    1,200 of 5,000 records`, at most ten times a second."""
-
-    def __init__(self, what: str, total: int | None) -> None:
-        self._what, self._total = what, total
+    def __init__(self, unit: str, total: int | None, visible: bool) -> None:
+        self._unit, self._total, self._visible = unit, total, visible
         self._done, self._shown_s = 0, 0.0
 
     def advance(self, count: int) -> None:
+        """Add `count` to the work that is done."""
         self._done += count
         if time.monotonic() - self._shown_s >= 0.1:
             self._shown_s = time.monotonic()
             self.show()
 
     def show(self, end: str = "") -> None:
-        total = "" if self._total is None else f" of {self._total:,}"
-        print(f"\r    {self._done:,}{total} {self._what}", end=end, file=beneath(sys.stderr), flush=True)
-
-
-class _Rich:
-    def __init__(self, bar: rich_progress.Progress, task: rich_progress.TaskID) -> None:
-        self._bar, self._task = bar, task
-
-    def advance(self, count: int) -> None:
-        self._bar.advance(self._task, count)
+        if self._visible:
+            total = "" if self._total is None else f" of {self._total:,}"
+            print(f"\r    {self._done:,}{total} {self._unit}", end=end, file=beneath(sys.stderr), flush=True)
 
 
 def _feeds_a_pipe(stream: TextIO) -> bool:
@@ -62,31 +40,20 @@ def _feeds_a_pipe(stream: TextIO) -> bool:
         return False
 
 
-def say_starting(what: str) -> None:
+def say_starting(server: str) -> None:
     """A JVM takes ten seconds to start, and longer on a busy machine."""
-    print(f"pykafka: starting {what} ...", file=sys.stderr, flush=True)
+    print(f"pykafka: starting {server} ...", file=sys.stderr, flush=True)
 
 
 @contextmanager
-def progress(what: str, total: int | None, *, shares_with: TextIO | None = None) -> Iterator[Progress]:
-    """Shows how far some work is. `total` None: not known. Silent if `shares_with` is a terminal, too: it must not
+def progress(unit: str, total: int | None, *, shares_with: TextIO | None = None) -> Iterator[ProgressLine]:
+    """Shows how much work is done. `total` None: unknown. Silent if `shares_with` is a terminal, too: it must not
     write over output or input there. Silent also if it is output into a pipe, whose reader may write to the terminal
     (`pykafka read events | grep error`).
     """
-    if not sys.stderr.isatty() or (shares_with is not None and (shares_with.isatty() or _feeds_a_pipe(shares_with))):
-        yield _Silent()
-        return
+    shared = shares_with is not None and (shares_with.isatty() or _feeds_a_pipe(shares_with))
+    line = ProgressLine(unit, total, sys.stderr.isatty() and not shared)
     try:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-    except ImportError:
-        line = _Line(what, total)
-        try:
-            yield line
-        finally:
-            line.show(end="\n")
-        return
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn(what), TimeRemainingColumn())
-    with Bar(*columns, console=Console(file=beneath(sys.stderr)), transient=True) as bar, safe_output():
-        yield _Rich(bar, bar.add_task(what, total=total))
+        yield line
+    finally:
+        line.show(end="\n")

@@ -24,7 +24,7 @@ from kafkasource.tools.admin.topics import check_partitions, existing
 from kafkasource.tools.cli import formats
 from kafkasource.tools.cli.arguments import add_cluster, at_least, parsed_options, reach
 from kafkasource.tools.cli.filters import SYNTAX, Selection, parsed
-from kafkasource.tools.cli.progress import Progress, progress
+from kafkasource.tools.cli.progress import ProgressLine, progress
 from kafkasource.tools.cli.registry_arguments import reach_registry
 from kafkasource.tools.cli.template import LETTERS, Template, format_of
 from kafkasource.tools.cli.whole_file import written_whole
@@ -54,11 +54,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--from",
         dest="start",
-        action=_Where,
+        type=position,
         metavar="WHERE",
         help=f"the first record: {PLACES}. Default: earliest; with --follow latest; with --group the group's committed "
         "offset, and --from only where the group has committed none. Also as kcat writes it: beginning, end, -10 (ten "
-        "before the end of each partition), s@MS, and e@MS for --until",
+        "before the end of each partition), s@MS",
     )
     start.add_argument("--last", type=at_least(0), metavar="N", help="start N offsets before the end of each partition")
     parser.add_argument(
@@ -119,24 +119,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--null", default="", metavar="TEXT", help="in text: what to print for a null key or value")
     add_cluster(parser)
     parser.set_defaults(run=_read)
-
-
-class _Where(argparse.Action):
-    """`--from`; kcat's `-o e@MS` sets the end of the read."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: object,
-        option_string: str | None = None,
-    ) -> None:
-        text = str(values).strip()
-        ends = text.startswith("e@")
-        try:
-            setattr(namespace, "until" if ends else self.dest, position(text[1:] if ends else text))
-        except argparse.ArgumentTypeError as error:
-            raise argparse.ArgumentError(self, str(error)) from None
 
 
 def _numbers(text: str) -> list[int]:
@@ -282,7 +264,9 @@ def _copy(reader: Reader, arguments: argparse.Namespace, output: formats.Output)
             print(f"no records {of_topics}; --follow waits for new ones", file=sys.stderr)
 
 
-def copy_batches(batches: Iterator[pa.RecordBatch], output: formats.Output, selection: Selection, bar: Progress) -> int:
+def copy_batches(
+    batches: Iterator[pa.RecordBatch], output: formats.Output, selection: Selection, bar: ProgressLine
+) -> int:
     """Write the selected records out. Returns how many it wrote."""
     copied = 0
     for batch in batches:

@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING
 
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.options.spelling import many
-from kafkasource.tools.admin.lag import commit_offsets, committed_offsets
+from kafkasource.source.plan.offsets import StreamOffset, to_json
+from kafkasource.tools.admin.lag import commit_offsets, committed_offsets, finished_offsets
 from kafkasource.tools.cli import tables
-from kafkasource.tools.cli.arguments import add_cluster, add_json, client_config, reach, reached_cluster
+from kafkasource.tools.cli.arguments import (
+    add_cluster,
+    add_group_or_checkpoint,
+    add_json,
+    client_config,
+    reach,
+    reached_cluster,
+)
 from kafkasource.tools.cli.command_config import file_options
 from kafkasource.types import TopicPartition
 
@@ -31,21 +39,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--source", required=True, metavar="CLUSTER", help="the name of the cluster that the mirror reads from"
     )
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument(
+    offsets = add_group_or_checkpoint(parser)
+    offsets.add_argument(
         "-o",
         "--offset",
         action="append",
         type=_place,
         metavar="TOPIC:PARTITION:OFFSET",
         help="the next offset to read at the source; may be repeated",
-    )
-    which.add_argument("-g", "--group", metavar="GROUP", help="all offsets that this group has committed at the source")
-    which.add_argument(
-        "-c",
-        "--checkpoint",
-        metavar="LOCATION",
-        help="the offsets that this streaming query of the source has finished",
     )
     parser.add_argument("--source-servers", metavar="HOST:PORT,...", help="with --group: brokers of the source cluster")
     parser.add_argument(
@@ -81,31 +82,38 @@ def run(arguments: argparse.Namespace) -> int:
     with reached_cluster(arguments) as target:
         if target.topics.describe([topic], propagation_ms=0)[topic] is None:
             raise KafkaSourceError(
-                f"there is no topic {topic!r} here. Is this cluster a target of the mirror, and does the mirror "
-                "call its "
-                f"source {arguments.source!r}? A flow with offset_map = false keeps no map"
+                f"there is no topic {topic!r} here. Is this cluster a target of the mirror, and does the mirror call "
+                f"its source {arguments.source!r}? A flow with offset_map = false keeps no map"
             )
-        with OffsetMapTopic(config, topic) as known:
-            offset_map = known.read()
-        found = {tp: translate(offset_map, tp, offset) for tp, offset in sorted(wanted.items())}
+        with OffsetMapTopic(config, topic) as map_topic:
+            offset_map = map_topic.read()
+        translations = {tp: translate(offset_map, tp, offset) for tp, offset in sorted(wanted.items())}
+        offsets = {there.target: there.offset for there in translations.values() if there is not None}
         if arguments.yes:
-            commit_offsets(
-                target, arguments.group, {one.target: one.offset for one in found.values() if one is not None}
-            )
-    _show(arguments, wanted, found, offset_map)
-    return 0 if all(found.values()) else 1
+            commit_offsets(target, arguments.group, offsets)
+    rows = [(*tp, wanted[tp], *_translation(tp, there, offset_map)) for tp, there in translations.items()]
+    if arguments.json:
+        names = ("topic", "partition", "offset", "target", "target_offset", "remark")
+        document: dict[str, object] = {
+            "set": arguments.yes,
+            "offsets": to_json(StreamOffset(offsets)),
+            "partitions": [dict(zip(names, row, strict=True)) for row in rows],
+        }
+        print(json.dumps(document, indent=1))
+    else:
+        tables.show(("topic", "partition", "offset", "target", "offset there", "remark"), rows)
+        if arguments.yes:
+            print(f"set the offsets of group {arguments.group} in {many(len(offsets), 'partition')}")
+        elif arguments.group:
+            print("nothing was changed: --yes does it")
+    return 0 if all(translations.values()) else 1
 
 
 def _wanted(arguments: argparse.Namespace) -> dict[TopicPartition, int]:
     if arguments.offset:
         return dict(arguments.offset)
     if arguments.checkpoint:
-        from kafkasource.source.plan.checkpoint import read_checkpoint
-
-        found = read_checkpoint(arguments.checkpoint).done.offsets
-        if not found:
-            raise KafkaSourceError(f"{arguments.checkpoint}: no micro-batch is finished yet")
-        return found
+        return finished_offsets(arguments.checkpoint)
     of_source = {"bootstrap_servers": arguments.source_servers}
     if arguments.source_command_config:
         of_source["command_config"] = arguments.source_command_config
@@ -126,43 +134,18 @@ def _wanted(arguments: argparse.Namespace) -> dict[TopicPartition, int]:
     return committed
 
 
-def _show(
-    arguments: argparse.Namespace,
-    wanted: dict[TopicPartition, int],
-    found: dict[TopicPartition, Translated | None],
-    offset_map: OffsetMap,
-) -> None:
-    rows = [(*tp, wanted[tp], *_told(tp, one, offset_map)) for tp, one in found.items()]
-    if arguments.json:
-        offsets: dict[str, dict[str, int]] = {}  # as `startingOffsets` takes them
-        for one in found.values():
-            if one is not None:
-                offsets.setdefault(one.target.topic, {})[str(one.target.partition)] = one.offset
-        names = ("topic", "partition", "offset", "target", "target_offset", "remark")
-        document: dict[str, object] = {
-            "set": arguments.yes,
-            "offsets": offsets,
-            "partitions": [dict(zip(names, row, strict=True)) for row in rows],
-        }
-        print(json.dumps(document, indent=1))
-        return
-    tables.show(("topic", "partition", "offset", "target", "offset there", "remark"), rows)
-    if arguments.yes:
-        print(f"set the offsets of group {arguments.group} in {many(sum(map(bool, found.values())), 'partition')}")
-    elif arguments.group:
-        print("nothing was changed: --yes does it")
-
-
-def _told(tp: TopicPartition, one: Translated | None, offset_map: OffsetMap) -> tuple[str | None, int | None, str]:
+def _translation(
+    tp: TopicPartition, there: Translated | None, offset_map: OffsetMap
+) -> tuple[str | None, int | None, str]:
     """Topic and offset at the target, and how exact the offset is."""
-    if one is None:
-        known = offset_map.get(tp)
-        if known is None:
+    if there is None:
+        mapped = offset_map.get(tp)
+        if mapped is None:
             return None, None, "not mirrored"
-        if not known.spans:
-            why = "where its records lie is not known" if known.left_out is None else "the target refuses the topic"
-            return known.target_topic, None, why
-        return known.target_topic, None, f"before the map, which begins at {known.spans[0].source_first}"
-    if one.behind:
-        return one.target.topic, one.offset, f"the mirror is {one.behind} offsets behind"
-    return one.target.topic, one.offset, "exact" if one.exact else "some before it may be read twice"
+        if not mapped.spans:
+            why = "where its records lie is not known" if mapped.left_out is None else "the target refuses the topic"
+            return mapped.target_topic, None, why
+        return mapped.target_topic, None, f"before the map, which begins at {mapped.spans[0].source_first}"
+    if there.behind:
+        return there.target.topic, there.offset, f"the mirror is {there.behind} offsets behind"
+    return there.target.topic, there.offset, "exact" if there.exact else "some before it may be read twice"

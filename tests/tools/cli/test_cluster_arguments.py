@@ -127,7 +127,6 @@ def test_options_are_taken_with_and_without_their_prefix(name, servers, capsys):
         ["topics", "create", "x", "-p", "0"],
         ["read", "t", "--from", "yesterday"],
         ["read", "t", "--from", "1", "--last", "1"],
-        ["read", "t", "-o", "e@yesterday"],
         ["read", "t", "-f", "%v"],
         ["lag"],
         ["lag", "-g", "g", "-c", "/c"],

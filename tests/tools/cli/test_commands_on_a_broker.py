@@ -179,7 +179,6 @@ def test_kcats_words_read_what_kcat_would_and_a_terminal_is_shown_control_bytes(
     produce(name, {0: [b"old", b"\x1b[31mred", b"new"]}, key=b"k", headers=[("h", b"1")])
     words = ("-o", "-2", "-c", "1", "-f", r"%p %o %k=%s %h\n")
     assert command("read", name, *words)[1] == ["0 1 k=\x1b[31mred h=1"]
-    assert command("read", name, "-o", "beginning", "-o", "e@1")[1] == []
     ours, theirs = pty.openpty()
     line = [sys.executable, "-m", "kafkasource", "read", name, *words, "-b", kafka_broker.bootstrap_servers]
     try:

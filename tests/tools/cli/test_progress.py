@@ -2,7 +2,6 @@
 
 import io
 import os
-import sys
 
 import pytest
 
@@ -21,7 +20,6 @@ def on_a_terminal(monkeypatch):
     def stderr():
         terminal = Terminal()
         monkeypatch.setattr("sys.stderr", terminal)
-        monkeypatch.setitem(sys.modules, "rich.console", None)  # the plain line, which needs no real terminal
         return terminal
 
     return stderr
