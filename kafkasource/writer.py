@@ -130,7 +130,7 @@ class Writer:
             raise InvalidSchema(f"column {BAD_RECORD_COLUMN!r} is not what a read with badRecords=column gives")
         positions = {name: names.index(name) for name in columns if name in names}
         return SinkSchema(
-            self._topic, positions, self._dead_letter_topic, self._formats_of(rows.schema), self._cluster_name
+            self._topic, positions, self._dead_letter_topic, self._formats_of(rows.schema), (self._cluster_name,)
         )
 
     def _formats_of(self, schema: pa.Schema) -> tuple[WriteFormat, ...]:

@@ -872,7 +872,8 @@ _BOTH: tuple[Option, ...] = (
         "other rows. With this column the DataFrame needs `topic`, `partition`, `offset` and `headers`, too. Records "
         "that cannot be written also go there: those larger than `kafka.max.request.size` or "
         "`kafka.buffer.memory`, and those that a broker refuses for what is in them (MESSAGE_TOO_LARGE, "
-        "INVALID_RECORD, INVALID_TIMESTAMP). So do rows that the `writerSchema` does not take, as JSON.",
+        "INVALID_RECORD, INVALID_TIMESTAMP). So do rows that the `writerSchema` does not take, as JSON. With "
+        "`clusters` each cluster needs the topic, and has its own dead letters.",
         default="fail",
         per_cluster=False,
     ),

@@ -65,8 +65,8 @@ class SinkSchema:
     positions: dict[str, int]  # by name, of the columns that exist
     dead_letter_topic: str | None = None  # where bad records go; None: one is an error
     formats: tuple[WriteFormat, ...] = ()  # of keys and values that are encoded
-    cluster_name: str = ""  # in metrics
-    cluster_id: str | None = None  # Kafka's id of the cluster that is written to, for dead letters
+    cluster_names: tuple[str, ...] = ("",)  # of the clusters that get the rows, in metrics
+    cluster_id: str | None = None  # Kafka's id of the cluster, for dead letters; None also where there are several
 
     @classmethod
     def check(
@@ -179,7 +179,8 @@ class SinkSchema:
             headers=_headers(self._column(bad, "headers", HEADERS_TYPE)),
             timestamps_ms=_milliseconds(self._column(bad, "timestamp", None)),
         )
-        count_rows(self.cluster_name, topics.to_pylist(), errors)
+        for cluster_name in self.cluster_names:
+            count_rows(cluster_name, topics.to_pylist(), errors)
         return letters
 
     def _of_batch(self, batch: pa.RecordBatch, records: Mapping[str, Column], headers: Column | None) -> Iterator[Rows]:

@@ -89,10 +89,10 @@ class _Writer:
             typed=self._wanted.typed if self._wanted else (),
             text=self._wanted.text if self._wanted else (),
         )
-        if targets.dead_letter_topic is not None:  # then there is one cluster
-            name = next(iter(targets.by_name.values())).config.cluster_name
-            self._schema = replace(self._schema, cluster_name=name)
+        names = tuple(target.config.cluster_name for target in targets.by_name.values())
+        self._schema = replace(self._schema, cluster_names=names)
         self._targets: Mapping[str, ClusterTarget] = targets.by_name
+        self._cluster_ids: dict[str, str | None] = {}  # Kafka's ids, with a topic of dead letters
         self._topic = targets.topic
         self._open_map = open_map
         self._query_name = targets.shared.sparks_own.get("queryname")
@@ -121,9 +121,14 @@ class _Writer:
                 trusted_ms = target.metadata_wait_ms if self._write_id() is None else 0
                 _create_missing(target, trusted_ms)
                 if self._schema.dead_letter_topic is not None:
-                    client, dead_letter_topic = target.config.client, self._schema.dead_letter_topic
-                    cluster_id = require_topic(client, dead_letter_topic, trusted_ms=trusted_ms)
-                    self._schema = replace(self._schema, cluster_id=cluster_id)
+                    self._cluster_ids[target.name] = require_topic(
+                        target.config.client,
+                        self._schema.dead_letter_topic,
+                        trusted_ms=trusted_ms,
+                        wait_ms=target.wait_ms if target.policy == "discard" else None,
+                    )
+            if len(self._cluster_ids) == 1:  # of several no cluster is where a row should have gone
+                self._schema = replace(self._schema, cluster_id=next(iter(self._cluster_ids.values())))
             if self._guarantees is not None:
                 self._begin()
             self._metrics_wanted = metrics.wanted()
@@ -156,13 +161,8 @@ class _Writer:
         from kafkasource.sink import task
 
         spare_imports_from_gc()
-        tasks = self._tasks()
         batches = to_the_end(iterator)
-        if ONLY in self._targets:
-            once = None if tasks is None else tasks[ONLY]
-            reports = {ONLY: task.to_one(batches, self._schema, self._targets[ONLY], once, self._cluster)}
-        else:
-            reports = task.to_several(batches, self._schema, self._targets, tasks, self._cluster)
+        reports = task.write(batches, self._schema, self._targets, self._tasks(), self._cluster, self._cluster_ids)
         return TaskReport(reports, COMPILED, _query_id(), metrics.report(self._metrics_wanted))
 
     def _tasks(self) -> dict[str, ClusterTask] | None:

@@ -149,10 +149,9 @@ def test_brokers_that_tell_nothing_of_transactions_take_a_batch_once(last):
         rows.rows = 1
         if not task.plan.write:
             return world.driver().commit([task.skipped(rows)], batch_id)
-        with task.aborting(world.cluster):
-            transaction = task.open_transaction(world.cluster)
-            world.cluster.transactions.add_partitions(IDS.task(2), transaction.producer, [T[2]])
-            result = task.result(transaction, rows, [T[2]])
+        transaction = task.open_transaction(world.cluster)
+        world.cluster.transactions.add_partitions(IDS.task(2), transaction.producer, [T[2]])
+        result = task.result(transaction, rows, [T[2]])
         return world.driver().commit([result], batch_id)
 
     assert run(0).committed == 1

@@ -1,10 +1,10 @@
 """The writers as Spark calls them with deliveryGuarantee=exactly_once, on a cluster of the tests' own."""
 
 import pickle
-from contextlib import contextmanager
 
 import pyarrow as pa
 import pytest
+from producers_of_fakes import FakeProducer, FakeProducers
 from pyspark.sql.types import BinaryType, StructField, StructType
 from transaction_fakes import FakeContext, FakeTransactionCluster, read_committed
 
@@ -32,23 +32,15 @@ SCHEMA = StructType([StructField("value", BinaryType())])
 T = [TopicPartition("t", number) for number in range(3)]
 
 
-class FakeProducer:
+class ProducerOfSlot(FakeProducer):
     """Writes each task's rows to the partition of the task's slot."""
 
     def __init__(self, cluster, slot):
-        self.cluster, self.slot = cluster, slot
+        super().__init__(cluster, [T[0]])
+        self.slot = slot
 
-    @contextmanager
-    def delivery(self, delivery):
-        yield delivery
-
-    def append(self, rows, partitioner, delivery):
-        transaction, tp, values = delivery.transaction, T[self.slot], rows.values.to_pylist()
-        transaction.enroll([tp])
-        producer = transaction.producer
-        self.cluster.produce(transaction.transactional_id, producer, tp, values, transaction.transaction_version)
-        delivery.opened(1)
-        delivery.acknowledged(tp, len(values), 100, len(values) - 1)
+    def hand_over(self, topic, columns, order, spans, delivery, shared=None):
+        super().hand_over(topic, columns, None, [(self.slot, 0, columns.count)], delivery)
 
 
 class Spark:
@@ -73,9 +65,14 @@ class Spark:
 
     def task(self, sent, slot, *values):
         self.monkeypatch.setattr(writer_module.TaskContext, "get", lambda: FakeContext(slot))  # type: ignore[attr-defined]
-        self.monkeypatch.setattr(task_module, "shared_producer", lambda config: FakeProducer(self.cluster, slot))
+        self.monkeypatch.setattr(task_module, "shared_producers", lambda targets: self.producers(targets, slot))
         rows = pa.record_batch([pa.array(values, pa.binary())], names=["value"])
         return pickle.loads(pickle.dumps(pickle.loads(sent).write(iter([rows]))))
+
+    def producers(self, of_write, slot):
+        found = FakeProducers(of_write[ONLY], self.cluster, [])
+        found.producers = [ProducerOfSlot(self.cluster, slot)]
+        return {ONLY: found}
 
     def seen(self):
         return [row for tp in T for row in read_committed(self.cluster.logs[tp])]

@@ -6,6 +6,7 @@ from operator import attrgetter
 
 import pyarrow as pa
 import pytest
+from producers_of_fakes import run_task
 from test_exactly_once import Query, check, seen
 from transaction_fakes import FakeContext, FakeTransactionCluster
 
@@ -13,7 +14,6 @@ from kafkasource.errors import BrokerError, DeadlineExceeded
 from kafkasource.exactly_once.errors import CannotWriteOnce, NotDecided
 from kafkasource.exactly_once.query_identity import IdentitySource
 from kafkasource.exactly_once.task.task import ExactlyOnceTask, Guarantee
-from kafkasource.sink.columns import SinkSchema
 from kafkasource.types import Written
 
 ATOMIC = Guarantee(IdentitySource("p"), 600_000, True, "fail")
@@ -34,8 +34,8 @@ class AtomicQuery(Query):
         of_partition = self.rows_of(batch_id, slot)
         rows = [row.encode() for some in of_partition.values() for row in some]
 
-        def write(found, transaction):
-            assert [value for each in found for value in each.values.to_pylist()] == rows
+        def write(values, transaction):
+            assert values == rows
             transaction.enroll(of_partition)
             producer = transaction.producer
             for tp, some in of_partition.items():
@@ -44,10 +44,8 @@ class AtomicQuery(Query):
                 after()
             return {tp: Written(len(some), 1, 0, len(some) - 1) for tp, some in of_partition.items()}
 
-        batch = pa.record_batch([pa.array(rows, pa.string())], names=["value"])
-        result, _ = ExactlyOnceTask.start(ATOMIC, begun, context).run(
-            iter([batch]), SinkSchema("t", {"value": 0}).rows, cluster, write
-        )
+        batch = pa.record_batch([pa.array(rows, pa.binary())], names=["value"])
+        result, _ = run_task(ExactlyOnceTask.start(ATOMIC, begun, context), [batch], cluster, write)
         return result
 
 

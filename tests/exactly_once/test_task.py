@@ -6,6 +6,7 @@ from itertools import accumulate
 import pyarrow as pa
 import pytest
 from packed_values import packed
+from producers_of_fakes import run_task
 from transaction_fakes import STREAM, FakeContext, FakeTransactionCluster, read_committed, still_open
 
 from kafkasource.errors import OptionError
@@ -37,14 +38,13 @@ def batches(*values):
 def run(cluster, task, rows, upstream=None):
     """As the producer: everything to one partition."""
 
-    def write(found, transaction):
-        values = [value for each in found for value in each.values.to_pylist()]
+    def write(values, transaction):
         transaction.enroll([T0])
         producer = transaction.producer
         cluster.produce(transaction.transactional_id, producer, T0, values, transaction.transaction_version)
         return {T0: Written(len(values), 1, 0, len(values) - 1)}
 
-    return task.run(rows, SinkSchema("t", {"value": 0}).rows, cluster, write)
+    return run_task(task, rows, cluster, write)
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -219,12 +219,11 @@ def pieces(*sizes):
 
 
 def run_packed(cluster, task, found):
-    def write(taken, transaction):
-        values = [value for each in taken for value in each.values.to_pylist()]
+    def write(values, transaction):
         cluster.produce(transaction.transactional_id, transaction.producer, T0, values, 2)
         return {T0: Written(len(values), 1, 0, len(values) - 1)}
 
-    return task.run(iter(found), SinkSchema(None, {PACKED_COLUMN: 0}).rows, cluster, write)[0]
+    return run_task(task, found, cluster, write, SinkSchema(None, {PACKED_COLUMN: 0}))[0]
 
 
 def packed_batch(cluster, *sizes):

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 import pyarrow as pa
 from sink_fakes import AcknowledgingClient, FakeClient
 
+from kafkasource.formats.dead_letters.makers import topic_for_records
+from kafkasource.kafka.producer.partitioner import Partitioner
 from kafkasource.kafka.producer.rows import Rows
 from kafkasource.kafka.records.batches import decode
 from kafkasource.sink.clusters import targets
@@ -39,7 +41,7 @@ class AnsweringClient(AcknowledgingClient):
 
 
 @contextmanager
-def fan_out(clients, **written):
+def fan_out(clients, dead_letter_topic=None, **written):
     """`clients`: {name: client, or one for each producer}; options for all, or for one as `east__maxRecordAge`."""
     clusters = {name: {"kafka.bootstrap.servers": f"{name}:1"} | SMALL for name in clients}
     for key, value in written.items():
@@ -53,8 +55,12 @@ def fan_out(clients, **written):
         )
         for name in clients
     }
+    topics = {
+        name: topic_for_records(dead_letter_topic, Partitioner(1024), f"id of {name}")
+        for name in (clients if dead_letter_topic is not None else ())
+    }
     try:
-        yield FanOut(producers, wall_clock_ms=lambda: 1_000_000), producers
+        yield FanOut(producers, topics, wall_clock_ms=lambda: 1_000_000), producers
     finally:
         for each in producers.values():
             each.close(0)

@@ -15,9 +15,9 @@ from proxy import Proxy, ThroughProxy
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from kafkasource.kafka.network.network_client import NetworkClient
-from kafkasource.kafka.producer import producer as producer_module
-from kafkasource.kafka.producer.producer import Producer
+from kafkasource.sink.clusters import producers as producers_module
 from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters.producers import ClusterProducers
 from kafkasource.sink.clusters.targets import ONLY
 from kafkasource.sink.writer import StreamWriter
 
@@ -42,11 +42,11 @@ def batches(size):
 def main(told):
     written = {"kafka.bootstrap.servers": told["servers"], "topic": told["topic"], **told["options"]}
     named = targets.parse(written)
-    config = named.by_name[ONLY].config
+    target = named.by_name[ONLY]
     proxy = Proxy()
     proxy.address = tuple(told["proxy"])
-    client = NetworkClient(config.client, connector=ThroughProxy(config.client, proxy))
-    producer_module._cache.get().producers[config] = Producer(config, client=client)
+    client = NetworkClient(target.config.client, connector=ThroughProxy(target.config.client, proxy))
+    producers_module._cache.get().producers[target] = ClusterProducers(target, clients=[client])
     writer = StreamWriter(named, StructType([StructField("value", BinaryType())]))
     for line in sys.stdin:
         started = time.monotonic()

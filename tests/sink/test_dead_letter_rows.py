@@ -164,11 +164,15 @@ def test_what_a_write_cannot_do_with_bad_records_is_refused(given, words):
         targets.parse({**BASE, **given})
 
 
-def test_a_read_and_a_write_to_several_clusters_have_no_dead_letters():
+def test_a_read_has_no_dead_letters():
     with pytest.raises(OptionError, match="is for writing"):
         options.parse({**BASE, "subscribe": "t", "badRecords": "topic:dlq"}, "source")
-    with pytest.raises(OptionError, match="cannot be combined with 'clusters'"):
-        targets.parse({"clusters.east.kafka.bootstrap.servers": "e:1", "topic": "t", "badRecords": "topic:dlq"})
+
+
+@pytest.mark.parametrize("given", [{"topic": "dlq"}, {"topic": "t", "clusters.east.topic": "dlq"}])
+def test_the_dead_letters_of_a_cluster_need_another_topic_than_its_rows(given):
+    with pytest.raises(OptionError, match="both name 'dlq'"):
+        targets.parse({"clusters.east.kafka.bootstrap.servers": "e:1", "badRecords": "topic:dlq", **given})
 
 
 def test_the_topic_keeps_its_case():

@@ -1,5 +1,7 @@
 """Records that a real Kafka refuses one by one, and where confluent-kafka (librdkafka) finds them and the others."""
 
+import json
+import pickle
 import random
 import time
 import uuid
@@ -7,6 +9,7 @@ import uuid
 import pyarrow as pa
 import pytest
 from confluent_reader import cluster_id_of, messages_of
+from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructField, StructType, TimestampType
 
 from kafkasource import options
 from kafkasource.errors import InvalidRecord, MessageTooLarge
@@ -20,12 +23,15 @@ from kafkasource.kafka.producer.producer import Producer
 from kafkasource.kafka.producer.producer_id import TaskTransaction
 from kafkasource.kafka.producer.rows import Rows
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
+from kafkasource.sink.clusters import targets
+from kafkasource.sink.writer import StreamWriter
 from kafkasource.testing.broker import Broker
 from kafkasource.types import TopicPartition
 from kafkasource.writer import Writer
 
 pytestmark = pytest.mark.broker
 
+HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 PARTITIONS, COUNT = 2, 600
 HOUR_MS = 3_600_000
 # The settings with which a topic refuses a record, and the error's text: the broker's, or ours if it sends only a code.
@@ -152,20 +158,43 @@ def test_in_a_transaction_good_rows_and_dead_letters_are_seen_together(kafka, ki
     rows.check(kafka, topic, dead, words)
 
 
+def table_of(rows):
+    """As Spark would hand them over."""
+    return pa.table(
+        {
+            "key": rows.keys,
+            "value": rows.values,
+            "headers": rows.headers,
+            "partition": rows.partitions,
+            "timestamp": rows.timestamps_ms.cast(pa.timestamp("ms", "UTC")),
+        }
+    )
+
+
+@pytest.mark.parametrize("kind", REFUSALS)
+def test_each_of_several_clusters_has_the_dead_letters_of_what_it_refuses(kafka, kind):
+    configs, words = REFUSALS[kind]
+    topic, lax, dead, rows = kafka.topic(**configs), kafka.topic(), kafka.topic(1), Input(kind)
+    clusters = {
+        name: {"kafka.bootstrap.servers": kafka.servers, "topic": to} for name, to in (("east", topic), ("west", lax))
+    }
+    wanted = targets.parse({"clusters": json.dumps(clusters), "badRecords": f"topic:{dead}"} | SMALL_BATCHES)
+    types = {"key": BinaryType(), "value": BinaryType(), "headers": HEADERS, "partition": IntegerType()}
+    schema = StructType([StructField(name, of) for name, of in (types | {"timestamp": TimestampType()}).items()])
+    writer = pickle.loads(pickle.dumps(StreamWriter(wanted, schema)))
+    reports = writer.write(iter(table_of(rows.rows("t")).to_batches(100))).clusters
+    assert reports["east"].written[TopicPartition(dead, 0)].records == len(rows.bad)
+    assert [report.records for report in reports.values()] == [COUNT, COUNT]
+    assert not any(report.discarded for report in reports.values())
+    assert len(kafka.messages(lax)) == COUNT
+    rows.check(kafka, topic, dead, words)
+
+
 @pytest.mark.parametrize("kind", REFUSALS)
 def test_a_writer_does_the_same_without_a_transaction(kafka, kind):
     configs, words = REFUSALS[kind]
     topic, dead, rows = kafka.topic(**configs), kafka.topic(1), Input(kind)
-    written = rows.rows(topic)
-    table = pa.table(
-        {
-            "key": written.keys,
-            "value": written.values,
-            "headers": written.headers,
-            "partition": written.partitions,
-            "timestamp": written.timestamps_ms.cast(pa.timestamp("ms", "UTC")),
-        }
-    )
+    table = table_of(rows.rows(topic))
     base = {"kafka.bootstrap.servers": kafka.servers, "topic": topic, "badRecords": f"topic:{dead}"}
     with Writer(base | SMALL_BATCHES) as writer:
         for start in range(0, COUNT, 100):

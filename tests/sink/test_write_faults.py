@@ -12,10 +12,12 @@ from kafkasource import options
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.network.network_client import NetworkClient
-from kafkasource.kafka.producer import producer as producer_module
 from kafkasource.kafka.producer.config import ProducerConfig
 from kafkasource.kafka.producer.partitioner import Partitioner
 from kafkasource.kafka.producer.producer import Producer
+from kafkasource.sink.clusters import producers as producers_module
+from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters.targets import ONLY
 from kafkasource.sink.columns import SinkSchema
 from kafkasource.testing.broker import Broker
 
@@ -119,13 +121,13 @@ def test_a_broker_killed_in_the_middle_of_a_task_loses_and_repeats_nothing(produ
 
 
 def test_each_configuration_has_one_producer_and_few_are_kept(kafka_broker, monkeypatch):
-    monkeypatch.setattr(producer_module._cache.get(), "producers", {})
-    monkeypatch.setattr(producer_module, "_MAX_PRODUCERS", 2)
+    monkeypatch.setattr(producers_module._cache.get(), "producers", {})
+    monkeypatch.setattr(producers_module, "_MAX_CLUSTERS", 2)
     made = []
     for linger in (1, 2, 3):
         written = {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers, "kafka.linger.ms": str(linger)}
-        made.append(producer_module.shared_producer(ProducerConfig.from_options(options.parse(written, "sink"))))
-        with made[-1].delivery():
+        made.append(producers_module.shared_producers(targets.parse(written).by_name)[ONLY])
+        with made[-1].leased_memory():
             pass
     assert [producer.usable for producer in made] == [False, True, True]
     for producer in made[1:]:

@@ -17,11 +17,11 @@ from kafkasource.errors import DeadlineExceeded, MessageTooLarge
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.producer.accumulator import RecordTooLarge
-from kafkasource.kafka.producer.producer import shared_producer
 from kafkasource.kafka.producer.rows import InvalidRow
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
 from kafkasource.reader import Reader
 from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters.producers import shared_producers
 from kafkasource.sink.clusters.targets import ONLY
 from kafkasource.sink.writer import BatchWriter
 from kafkasource.types import TopicPartition as OurTopicPartition
@@ -247,7 +247,7 @@ def test_tasks_of_one_worker_share_a_producer(kafka_broker, write, kafka_topic):
     topic = kafka_topic()
     write(topic, value=[b"x"])
     settings = {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers, "topic": topic}
-    config = targets.parse(settings).by_name[ONLY].config
-    producer = shared_producer(config)
+    by_name = targets.parse(settings).by_name
+    producers = shared_producers(by_name)[ONLY]
     write(topic, value=[b"x"])
-    assert shared_producer(config) is producer
+    assert shared_producers(by_name)[ONLY] is producers

@@ -13,12 +13,12 @@ from sink_fakes import AcknowledgingClient
 from kafkasource import options
 from kafkasource.datasource import KafkaDataSource
 from kafkasource.errors import ClientClosed, OptionError
-from kafkasource.kafka.producer import producer as producer_module
 from kafkasource.kafka.producer.config import ProducerConfig
-from kafkasource.kafka.producer.producer import Producer, shared_producer
 from kafkasource.kafka.producer.rows import InvalidRow
 from kafkasource.sink import writer as writer_module
+from kafkasource.sink.clusters import producers as producers_module
 from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters.producers import ClusterProducers, shared_producers
 from kafkasource.sink.clusters.targets import ONLY
 from kafkasource.sink.columns import InvalidSchema
 from kafkasource.sink.commit_report import SinkCommit
@@ -46,14 +46,15 @@ def report_of(written=(), **about):
 
 @pytest.fixture
 def producer_with(monkeypatch):
-    """Makes the process's producer for `sink_options()` one with the given client."""
+    """Makes the process's producer for `only()` one with the given client."""
     made = []
 
     def make(client, **written):
-        producer = Producer(ProducerConfig.from_options(sink_options(**written)), client=client)
-        monkeypatch.setattr(producer_module._cache.get(), "producers", {producer.config: producer})
-        made.append(producer)
-        return producer
+        target = only(**written).by_name[ONLY]
+        producers = ClusterProducers(target, clients=[client])
+        monkeypatch.setattr(producers_module._cache.get(), "producers", {target: producers})
+        made.append(producers)
+        return producers.producers[0]
 
     yield make
     for producer in made:
@@ -117,7 +118,7 @@ def test_a_task_that_fails_does_not_poison_the_next(producer_with):
     report = writer.write(iter([batch(value=b"good")]))
     assert report.clusters[ONLY].records == 3
     assert all(b"bad" not in b for sent in client.sent[1:] for b in sent.batches.values())
-    assert shared_producer(producer.config) is producer
+    assert shared_producers(only().by_name)[ONLY].producers == [producer]
 
 
 def test_an_error_in_the_rows_upstream_gives_up_what_was_handed_over(producer_with):
@@ -162,13 +163,13 @@ def test_rows_that_name_no_partition_are_the_partitioners_beside_another_topics_
     assert {tp: one.records for tp, one in written.items()} == {a: 1, b: 2}
 
 
-def test_a_closed_producer_is_replaced(producer_with, monkeypatch):
+def test_a_closed_producer_is_replaced(producer_with):
     first = producer_with(AcknowledgingClient({T0: 1}))
-    made = []
-    monkeypatch.setattr(producer_module, "Producer", lambda config: made.append(config) or first)
     first.close()
-    shared_producer(first.config)
-    assert made == [first.config]
+    second = shared_producers(only().by_name)[ONLY]
+    assert second.usable
+    assert second.producers[0].config == first.config
+    second.close()
     with pytest.raises(ClientClosed):
         first.sender.begin()
 
@@ -183,6 +184,7 @@ def test_a_bug_in_the_sender_thread_reaches_the_task_and_the_producer_is_replace
         raise ZeroDivisionError
 
     def rows():
+        yield batch()
         task_has_its_producer.set()
         yield from [batch()] * 1000
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from kafkasource.errors import OptionError, UnsupportedApiVersion
-from kafkasource.exactly_once.crash_points import crash_point
 from kafkasource.exactly_once.errors import CannotWriteOnce, LostTransactions
 from kafkasource.exactly_once.names import WrittenTransaction
 from kafkasource.exactly_once.query_identity import IdentitySource
@@ -17,12 +15,9 @@ from kafkasource.exactly_once.task.content import ContentSum
 from kafkasource.exactly_once.task.plan import BegunBatch, OnLost, TaskPlan, TaskResult, plan_task
 from kafkasource.kafka.cluster.transactions import ONGOING, DescribedTransaction
 from kafkasource.kafka.producer.producer_id import TaskTransaction
-from kafkasource.kafka.producer.rows import Rows
-from kafkasource.types import ProducerId, TopicPartition, Written
+from kafkasource.types import ProducerId, TopicPartition
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from kafkasource.kafka.cluster.cluster import Cluster
 
 
@@ -102,53 +97,20 @@ class ExactlyOnceTask:
     _driver: Callable[[], DescribedTransaction | None] | None = None  # to be looked at when the task is done
 
     @classmethod
-    def start(cls, guarantee: Guarantee, begun: BegunBatch, context: Context | None) -> ExactlyOnceTask:
-        """Raises what keeps the task from writing; contacts nobody."""
+    def start(
+        cls, guarantee: Guarantee, begun: BegunBatch, context: Context | None, producer: int = 0, producers: int = 1
+    ) -> ExactlyOnceTask:
+        """`producer`: the number of the producer that writes in it, of so many. Raises an error that keeps the task
+        from writing. Asks no broker."""
         task = Task.of(context, begun, guarantee)
-        plan = plan_task(begun, task.query_id, task.batch_id, task.slot, guarantee.on_lost)
-        return cls(guarantee, begun, task, plan)
-
-    def run(
-        self,
-        iterator: Iterator[pa.RecordBatch],
-        rows_of: Callable[[pa.RecordBatch], Iterator[Rows]],
-        cluster: Cluster,
-        write: Callable[[Iterator[Rows], TaskTransaction], dict[TopicPartition, Written]],
-    ) -> tuple[TaskResult, dict[TopicPartition, Written]]:
-        """Write the rows with `write`, which returns when all are acknowledged. Returns what goes to the driver.
-
-        `rows_of`: those of an Arrow batch, as they are to be written.
-        """
-        filled = (batch for batch in iterator if batch.num_rows)
-        content = ContentSum()
-        if not self.plan.write:
-            for batch in filled:
-                for rows in rows_of(batch):
-                    content.add_rows(rows.topic, rows)
-            return self.skipped(content), {}
-        first = next(filled, None)
-        if first is None:
-            self.end_left(cluster)
-            return self.result(None, content, {}), {}
-
-        def summed() -> Iterator[Rows]:
-            batch: pa.RecordBatch | None = first
-            while batch is not None:
-                for rows in rows_of(batch):
-                    content.add_rows(rows.topic, rows)
-                    yield rows
-                crash_point("writing")
-                batch = next(filled, None)
-
-        with self.aborting(cluster):
-            transaction = self.open_transaction(
-                cluster
-            )  # not before there is a row: an idle task costs the brokers nothing
-            written = write(summed(), transaction)
-            return self.result(transaction, content, written), written
+        task = replace(task, slot=task.slot * producers + producer)
+        return cls(guarantee, begun, task, plan_task(begun, task.query_id, task.batch_id, task.slot, guarantee.on_lost))
 
     def open_transaction(self, cluster: Cluster) -> TaskTransaction:
-        """The transaction that the task writes in. Blocks. Raises CannotWriteOnce."""
+        """The transaction that the task writes in. Blocks. Raises CannotWriteOnce.
+
+        Not to be called before there is a row: an idle task costs the brokers nothing.
+        """
         driver = self.begun.driver
         ids = driver.ids
         if self.guarantee.atomic:
@@ -172,15 +134,6 @@ class ExactlyOnceTask:
             cluster.transactions.init_producer_id(ids.task(self.task.slot), timeout_ms)
 
     # A task that fails. Or Spark has given it up and does not say so.
-
-    @contextmanager
-    def aborting(self, cluster: Cluster) -> Iterator[None]:
-        """Abort the task's transaction if this block fails or is cancelled, then raise the error."""
-        try:
-            yield
-        except BaseException:
-            self.abort(cluster)
-            raise
 
     def abort(self, cluster: Cluster) -> None:
         """Abort the task's transaction, so that no reader waits for it: best effort, for some seconds at most.

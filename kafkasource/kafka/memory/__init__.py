@@ -13,13 +13,12 @@
 
 from kafkasource.kafka.memory.blocks import Block
 from kafkasource.kafka.memory.budget import Budget, Keeper, Trimmable, Wish
-from kafkasource.kafka.memory.shares import ACCUMULATOR, DECODED, FAN_OUT, LEAST_BUDGET_BYTES, PARTS, RECEIVE
+from kafkasource.kafka.memory.shares import ACCUMULATOR, DECODED, LEAST_BUDGET_BYTES, PARTS, RECEIVE
 from kafkasource.kafka.memory.this_process import gauges, process_budget
 
 __all__ = [
     "ACCUMULATOR",
     "DECODED",
-    "FAN_OUT",
     "LEAST_BUDGET_BYTES",
     "PARTS",
     "RECEIVE",

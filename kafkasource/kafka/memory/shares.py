@@ -29,36 +29,29 @@ class Share:
     bound_by: str
 
 
-RECEIVE, DECODED, ACCUMULATOR, FAN_OUT = "receive", "decoded", "accumulator", "fan_out"
+RECEIVE, DECODED, ACCUMULATOR = "receive", "decoded", "accumulator"
 
 PARTS = (
     Share(
         RECEIVE,
-        Fraction(1, 4),
+        Fraction(1, 3),
         False,
         "what brokers have sent and is not decoded yet",
         "a fetch asks for at most a third, and so do all fetches in flight together",
     ),
     Share(
         DECODED,
-        Fraction(1, 4),
+        Fraction(1, 3),
         False,
         "rows as Arrow batches on their way to Spark, and scratch memory of decompression",
         "answers are decoded in pieces of at most a sixteenth",
     ),
     Share(
         ACCUMULATOR,
-        Fraction(1, 4),
+        Fraction(1, 3),
         True,
-        "record batches that one cluster has not acknowledged",
-        "the buffer pool: a task that finds it full waits, and so does its reading",
-    ),
-    Share(
-        FAN_OUT,
-        Fraction(1, 4),
-        True,
-        "the same of several clusters, in equal shares",
-        "the buffer pool of each cluster, and its watermarks",
+        "record batches that brokers have not acknowledged, of several clusters in equal shares",
+        "the buffer pool of each cluster: a task that finds it full waits, and so does its reading",
     ),
 )
 BY_NAME = {share.name: share for share in PARTS}

@@ -168,7 +168,7 @@ class RecordAccumulator:
             reason = f"a record for {tp} takes up to {needed} bytes, more than 'kafka.{option}' ({limit})"
             if dead_letters is None:
                 raise RecordTooLarge(f"{reason}: raise that option, and the topic's max.message.bytes if smaller")
-            rows.delivery.set_aside(dead_letters.letters_of(tp, rows.columns, {row: reason}))
+            rows.delivery.set_aside(tp, dead_letters.letters_of(tp, rows.columns, {row: reason}))
             unwritable.count(self._config.cluster_name, tp, option)
             return
         batch = self._open(tp, needed, rows, wait=True, beyond=is_dead_letter)

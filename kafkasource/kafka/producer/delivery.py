@@ -41,7 +41,7 @@ class Delivery:
         self.dead_letters = dead_letters  # None: such a record fails the task
         # Dead letters that the task's thread has not handed over: at most the records that the pool held when it last
         # did, and those of the Arrow batch that it is appending.
-        self._set_aside: list[Rows] = []
+        self._set_aside: list[tuple[TopicPartition, Rows]] = []
         self._settled = threading.Condition()
         self._open_batches = 0
         self._error: BaseException | None = None
@@ -126,15 +126,16 @@ class Delivery:
             self._open_batches -= 1
             self._settled.notify_all()
 
-    def set_aside(self, letters: Rows, *, batches: int = 0) -> None:
-        """Set aside these records, which cannot be written to their topic, and settle this many batches."""
+    def set_aside(self, tp: TopicPartition, letters: Rows, *, batches: int = 0) -> None:
+        """Set aside the letters of records that cannot be written to `tp`, and settle this many batches."""
         with self._settled:
             self._open_batches -= batches
-            self._set_aside.append(letters)
+            self._set_aside.append((tp, letters))
             self._settled.notify_all()
 
-    def take_set_aside(self) -> list[Rows]:
-        """The dead letters that the task's thread must append now. For that thread."""
+    def take_set_aside(self) -> list[tuple[TopicPartition, Rows]]:
+        """The dead letters that the task's thread must append now, with the partitions of their records. For that
+        thread."""
         if not self._set_aside:
             return []
         with self._settled:

@@ -1,9 +1,4 @@
-"""The producer of an executor's Python worker: pool, accumulator, and the thread that runs the sender. Kept between
-tasks.
-
-`shared_producer` keeps one per configuration in this process, so that the next task finds its connections open. A
-forked child inherits neither threads nor the right to its parent's sockets: it starts with none.
-"""
+"""A producer: pool, accumulator, and the thread that runs the sender."""
 
 from __future__ import annotations
 
@@ -21,9 +16,7 @@ from kafkasource.kafka import counters, memory
 from kafkasource.kafka.cluster.cache import IDLE_S, Use
 from kafkasource.kafka.network.metadata import Metadata, TopicMetadata
 from kafkasource.kafka.network.network_client import NetworkClient
-from kafkasource.kafka.process import PerProcess
 from kafkasource.kafka.producer.accumulator import RecordAccumulator
-from kafkasource.kafka.producer.cache import ProducerCache
 from kafkasource.kafka.producer.client import Client, Wakeup
 from kafkasource.kafka.producer.config import ProducerConfig
 from kafkasource.kafka.producer.delivery import Delivery
@@ -41,8 +34,6 @@ from kafkasource.kafka.records.partitions import order_by_partition
 from kafkasource.types import TopicPartition
 
 log = logging.getLogger("kafkasource.sink")
-
-_MAX_PRODUCERS = 8  # limit of unused producers in a process; each may hold buffer.memory and a connection per broker
 
 
 def monotonic_ms() -> float:
@@ -136,11 +127,11 @@ class Producer:
 
     def _append_set_aside(self, delivery: Delivery) -> bool:
         """Append what was set aside as dead letters. False: nothing was."""
-        dead_letters = delivery.take_set_aside()
-        for rows in dead_letters:
+        letters = delivery.take_set_aside()
+        for _, rows in letters:
             assert delivery.dead_letters is not None
             self._append(rows, delivery.dead_letters.partitioner, delivery)
-        return bool(dead_letters)
+        return bool(letters)
 
     def append(self, rows: Rows, partitioner: Partitioner, delivery: Delivery) -> None:
         """Hand over rows of one topic, and before them what brokers have refused of earlier ones, where dead letters
@@ -153,7 +144,6 @@ class Producer:
         topic = self.sender.await_topic(rows.topic, max(0, last_named))
         count = max(topic.partitions) + 1
         partitions = partitioner.partitions(rows, count, available(topic))
-        delivery.has_timestamps |= rows.have_timestamps
         columns = RecordColumns(
             rows.keys, rows.values, rows.timestamps_ms, rows.headers, default_timestamp_ms=int(self._wall_clock_ms())
         )
@@ -173,6 +163,7 @@ class Producer:
         shared: SharedRows | None = None,
     ) -> None:
         """Do what `append` does, for rows that have their partitions: see `RecordAccumulator.append`."""
+        delivery.has_timestamps |= columns.have_timestamps
         if delivery.transaction is not None:
             try:
                 delivery.transaction.enroll(TopicPartition(topic, partition) for partition, _, _ in spans)
@@ -244,26 +235,3 @@ def available(topic: TopicMetadata) -> list[int]:
     """Partitions for rows without a key: those with a leader; all, where none has one at the moment."""
     led = [number for number, partition in topic.partitions.items() if partition.leader_id is not None]
     return sorted(led or topic.partitions)
-
-
-def _made(config: ProducerConfig) -> Producer:
-    producer = Producer(config)
-    producer.retire = lambda: _cache.get().retire(config, producer)
-    return producer
-
-
-def _new_cache() -> ProducerCache[ProducerConfig, Producer]:
-    return ProducerCache(_made, lambda producer: producer.close())
-
-
-_cache = PerProcess(_new_cache)
-counters.keeps("producers", lambda: len(cache.producers) if (cache := _cache.if_made) is not None else 0)
-
-
-def shared_producer(config: ProducerConfig) -> Producer:
-    """The producer of this process for a configuration. Made if there is none (any more).
-
-    Producers that are unused for five minutes end in their own threads. If there are more than `_MAX_PRODUCERS`, this
-    call ends those that are unused for longest. A producer that a task uses never ends.
-    """
-    return _cache.get().hand_out([config], _MAX_PRODUCERS)[0]

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kafkasource.errors import KafkaSourceError
 
@@ -29,12 +28,6 @@ class Rows:
     partitions: Column | None  # int32: the user's choice; null: the partitioner's. None: all null
     timestamps_ms: Column | None  # int64; null: now; -1: the record has none
     offsets: Column | None = None  # int64 without nulls: where the rows were read, for a map of offsets
-
-    @property
-    def have_timestamps(self) -> bool:
-        """Does any row have its own timestamp?"""
-        latest_ms = None if self.timestamps_ms is None else pc.max(self.timestamps_ms).as_py()
-        return latest_ms is not None and latest_ms >= 0
 
     def take(self, indices: Column) -> Rows:
         """The rows at `indices`, copied."""

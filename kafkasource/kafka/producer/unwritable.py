@@ -43,7 +43,7 @@ def set_aside(answer: Answer, queues: PartitionQueues, identity: Identity | None
         identity.give_back(batch.topic_partition, len(words))
     reasons = {number: f"{error.name}: {text or error.doc}" for number, text in words.items()}
     letters = dead_letters.letters_of(batch.topic_partition, columns, reasons)
-    batch.delivery.set_aside(letters, batches=0 if some_left else 1)
+    batch.delivery.set_aside(batch.topic_partition, letters, batches=0 if some_left else 1)
     return some_left
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from kafkasource.errors import AuthorizationFailed, DeadlineExceeded, KafkaSourceError, OutOfOrderSequenceNumber
 from kafkasource.exactly_once.task.content import ContentSum
-from kafkasource.kafka.producer.delivery import Delivery
+from kafkasource.kafka.producer.delivery import DeadLetterTopic, Delivery
 from kafkasource.kafka.producer.producer_id import TaskTransaction
 from kafkasource.kafka.producer.queues import Span
 from kafkasource.kafka.records.builder import RecordColumns
@@ -33,13 +33,14 @@ class ClusterDelivery(Delivery):
         health: Health,
         refusals: Refusals,
         news: threading.Condition,
+        dead_letters: DeadLetterTopic | None = None,
         *,
         discards: bool = False,
         ages: bool = False,
     ) -> None:
         """Every batch that is settled notifies `news`. `ages`: a batch that is late does not fail the task.
         `discards`: nor does one that was dropped, or that the cluster does not let this user write."""
-        super().__init__(transaction)
+        super().__init__(transaction, dead_letters)
         self._health, self._refusals = health, refusals
         self._news = news
         self._discards, self._ages = discards, ages
@@ -114,6 +115,11 @@ class Ledger:
             tp = TopicPartition(topic, partition)
             before, size = self._handed_over.get(tp, (0, 0.0))
             self._handed_over[tp] = before + count, size + count * record_bytes
+
+    def take_back(self, tp: TopicPartition, count: int) -> None:
+        """Records that were handed over for this partition become dead letters, which are handed over anew."""
+        before, size = self._handed_over[tp]
+        self._handed_over[tp] = before - count, size * (before - count) / before
 
     def discarded(self, written: Mapping[TopicPartition, Written]) -> dict[TopicPartition, Discarded]:
         """The records that were handed over and are not written. Leaves out partitions that are written whole."""

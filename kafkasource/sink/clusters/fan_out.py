@@ -1,4 +1,4 @@
-"""Sends one task's rows to several clusters, on the task's thread. The package's docstring explains the whole."""
+"""Sends one task's rows to all clusters, on the task's thread. The package's docstring explains the whole."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from kafkasource.exactly_once.task.content import ContentSum
 from kafkasource.kafka import memory
 from kafkasource.kafka.cluster.caller import servers_of
 from kafkasource.kafka.network.metadata import TopicMetadata
+from kafkasource.kafka.producer.delivery import DeadLetterTopic
 from kafkasource.kafka.producer.pool import BufferPoolExhausted
 from kafkasource.kafka.producer.producer import available, monotonic_ms
 from kafkasource.kafka.producer.producer_id import TaskTransaction
@@ -58,6 +59,7 @@ class _Sending:
 
     cluster: ClusterProducers
     open_transaction: OpenTransaction | None
+    dead_letters: DeadLetterTopic | None = None
     deliveries: dict[int, ClusterDelivery] = field(default_factory=dict)  # by the producer's number
     ledger: Ledger = field(default_factory=Ledger)
     refused: ContentSum = field(default_factory=ContentSum)  # of rows that no producer got
@@ -65,11 +67,24 @@ class _Sending:
     handed_over: dict[int, HandedOver] = field(default_factory=dict)  # by the producer's number, with `offsetMap`
     left_out: HandedOver = field(default_factory=HandedOver)  # likewise: rows whose topic the cluster refuses
 
-    def takes(self, topic: str) -> bool:
+    def is_dead_letter(self, rows: Rows) -> bool:
+        return self.dead_letters is not None and rows.topic == self.dead_letters.topic
+
+    def topic(self, rows: Rows) -> str:
+        """The cluster's topic for these rows. Dead letters go to one topic of the same name in each cluster."""
+        return rows.topic if self.is_dead_letter(rows) else self.target.topic(rows.topic)
+
+    def takes(self, rows: Rows) -> bool:
+        """Does the cluster get rows of this topic?"""
+        topic = rows.topic
         taken = self.taken_topics.get(topic)
         if taken is None:
-            taken = self.taken_topics[topic] = self.target.chosen.topic(topic)
+            taken = self.taken_topics[topic] = self.is_dead_letter(rows) or self.target.chosen.topic(topic)
         return taken
+
+    def chosen(self, rows: Rows) -> Rows:
+        """Those of the rows that the cluster gets."""
+        return rows if self.is_dead_letter(rows) else self.target.chosen.rows(rows)
 
     def refuse(self, topic: str, columns: RecordColumns) -> None:
         """Count rows that no producer gets (exactly once)."""
@@ -83,6 +98,17 @@ class _Sending:
     @property
     def open(self) -> bool:
         return not all(delivery.settled for delivery in self.deliveries.values())
+
+    def flush(self) -> None:
+        """Send what was handed over, without lingering."""
+        for number, delivery in self.deliveries.items():
+            delivery.flushing = True
+            self.cluster.producers[number].sender.wakeup()
+
+    def wait(self) -> None:
+        """Return when everything is acknowledged, or something was set aside. Raises what makes the task fail."""
+        for number, delivery in self.deliveries.items():
+            delivery.wait(self.cluster.producers[number].alive)
 
     def written(self) -> dict[TopicPartition, Written]:
         found: dict[TopicPartition, Written] = {}
@@ -108,7 +134,7 @@ class FanOutDelivery:
         pools = [one.cluster.pool for one in sending.values()]
         self.compressor = Compressor(
             lambda: min(pool.total_bytes for pool in pools) // _KEPT_COMPRESSED,
-            memory.process_budget().accounts[memory.FAN_OUT].view,
+            memory.process_budget().accounts[memory.ACCUMULATOR].view,
         )
         self.news = threading.Condition()  # something was settled
 
@@ -136,17 +162,20 @@ class FanOutDelivery:
 
 
 class FanOut:
-    """Does for several clusters what `Producer` does for one: one `append` sends rows to all of them. The tasks of a
-    process use it one after the other."""
+    """Does for all clusters of a write what `Producer` does for one: one `append` sends rows to all of them. The tasks
+    of a process use it one after the other."""
 
     def __init__(
         self,
         clusters: Mapping[str, ClusterProducers],
+        dead_letters: Mapping[str, DeadLetterTopic] | None = None,
         *,
         clock_ms: Callable[[], float] = monotonic_ms,
         wall_clock_ms: Callable[[], float] = lambda: time.time() * 1000,
     ) -> None:
+        """`dead_letters`: the topic of each cluster; None: a record that cannot be written fails the task."""
         self._clusters = clusters
+        self._dead_letters = dead_letters or {}
         self._clock_ms = clock_ms
         self._wall_clock_ms = wall_clock_ms
 
@@ -162,6 +191,7 @@ class FanOut:
                 name: _Sending(
                     cluster,
                     None if transactions is None else transactions[name],
+                    self._dead_letters.get(name),
                 )
                 for name, cluster in self._clusters.items()
                 if transactions is None or name in transactions
@@ -174,14 +204,16 @@ class FanOut:
             _count_discarded(delivery)
 
     def append(self, rows: Rows, delivery: FanOutDelivery) -> None:
-        """Hand over rows of one topic. Blocks while a cluster with onSlowCluster=block is full. Raises what makes the
-        task fail."""
+        """Hand over rows of one topic, and before them what brokers have refused of earlier ones, where dead letters
+        are wanted. Blocks while a cluster with onSlowCluster=block is full. Raises what makes the task fail."""
         now_ms = int(self._wall_clock_ms())
         columns = _columns(rows, now_ms)
-        taking = [one for one in delivery.sending.values() if one.takes(rows.topic)]
+        taking = [one for one in delivery.sending.values() if one.takes(rows)]
+        for one in taking:
+            self._append_set_aside(one, delivery)
         with delivery.placement.appending(rows, [one.target for one in taking if not one.cluster.health.dead]):
             for one in taking:
-                fresh = one.target.chosen.rows(rows)
+                fresh = one.chosen(rows)
                 if one.target.max_record_age_ms is not None and fresh.count and fresh.timestamps_ms is not None:
                     fresh = self._without_old(fresh, one, delivery, now_ms)
                 if fresh.count:
@@ -200,25 +232,35 @@ class FanOut:
         dropped = rows.take(pc.indices_nonzero(old))
         placed = self._placed(dropped, one, delivery)
         one.ledger.hand_over(
-            one.target.topic(rows.topic),
+            one.topic(rows),
             placed.records if placed else {-1: count},
             _columns(dropped, now_ms).average_bytes,
         )
         return rows.take(pc.indices_nonzero(pc.invert(old)))
 
-    def _append(self, rows: Rows, columns: RecordColumns, one: _Sending, delivery: FanOutDelivery) -> None:
-        topic = one.target.topic(rows.topic)
+    def _append_set_aside(self, one: _Sending, delivery: FanOutDelivery) -> bool:
+        """Append what was set aside as dead letters. False: nothing was."""
+        letters = [each for into in one.deliveries.values() for each in into.take_set_aside()]
+        for tp, rows in letters:
+            one.ledger.take_back(tp, rows.count)
+            self._append(rows, _columns(rows, int(self._wall_clock_ms())), one, delivery, counted=True)
+        return bool(letters)
+
+    def _append(
+        self, rows: Rows, columns: RecordColumns, one: _Sending, delivery: FanOutDelivery, *, counted: bool = False
+    ) -> None:
+        """`counted`: the sum of the task's contents has these records already, as they came."""
+        topic = one.topic(rows)
         placed = self._placed(rows, one, delivery)
         one.ledger.hand_over(topic, placed.records if placed else {-1: rows.count}, columns.average_bytes)
         if placed is None:
-            one.refuse(topic, columns)
-            if topic in one.cluster.refusals:
-                _leave_out(rows, topic, one)
+            _leave_out(rows, topic, columns, one, counted=counted)
             return
         one.cluster.health.handed_over(one.target.config.linger_ms, not one.cluster.queued_bytes)
-        if one.target.policy != "block":
+        if one.target.watermarks:
             self._make_room(one, delivery)
-        shared = delivery.placement.shared(rows, placed, one.target)
+        # Which records become dead letters is for each cluster to say.
+        shared = None if one.dead_letters is not None else delivery.placement.shared(rows, placed, one.target)
         for number, spans in placed.by_producer.items():
             into = self._delivery(one, number, delivery)
             if into.refused:
@@ -227,7 +269,8 @@ class FanOut:
                 one.handed_over.setdefault(number, HandedOver()).add(
                     rows.topic, topic, rows.offsets, placed.order, spans
                 )
-            into.takes(topic, columns, placed.order, spans)
+            if not counted:
+                into.takes(topic, columns, placed.order, spans)
             if one.target.policy == "discard":
                 into.max_block_ms = one.cluster.health.patience_ms
             try:
@@ -245,7 +288,7 @@ class FanOut:
         last_named = 0
         if rows.partitions is not None and one.target.partitioning == "source":
             last_named = max(0, pc.max(rows.partitions).as_py() or 0)
-        topic = self._topic(one, one.target.topic(rows.topic), last_named)
+        topic = self._topic(one, one.topic(rows), last_named)
         if topic is None:
             return None
         return delivery.placement.place(rows, one.target, max(topic.partitions) + 1, available(topic))
@@ -339,6 +382,7 @@ class FanOut:
                 one.cluster.health,
                 one.cluster.refusals,
                 delivery.news,
+                one.dead_letters,
                 discards=target.policy == "discard",
                 ages=target.max_record_age_ms is not None,
             )
@@ -388,13 +432,13 @@ class FanOut:
         """Send all rows without lingering. Returns when every cluster has acknowledged or discarded them."""
         for one in delivery.sending.values():
             one.cluster.health.flushed()
-            for number, into in one.deliveries.items():
-                into.flushing = True
-                one.cluster.producers[number].sender.wakeup()
+            one.flush()
         patient = [one for one in delivery.sending.values() if one.target.policy != "discard"]
         for one in patient:
-            for number, into in one.deliveries.items():
-                into.wait(one.cluster.producers[number].alive)
+            one.wait()
+            while self._append_set_aside(one, delivery):
+                one.flush()
+                one.wait()
         self._wait_for_the_others([one for one in delivery.sending.values() if one not in patient], delivery, patient)
 
     def _wait_for_the_others(
@@ -408,6 +452,8 @@ class FanOut:
         while waiting:
             now_ms = self._clock_ms()
             for one in list(waiting):
+                if self._append_set_aside(one, delivery):
+                    one.flush()
                 if not one.open:
                     waiting.remove(one)
                     if one.deliveries and first_done_ms is None:
@@ -432,9 +478,12 @@ class FanOut:
             into.abandon(Dropped("the task has ended"))
 
 
-def _leave_out(rows: Rows, topic: str, one: _Sending) -> None:
-    """Note the offsets of rows for a topic that the cluster refuses."""
-    if one.target.offset_map is not None and rows.offsets is not None and _partitions_given(rows):
+def _leave_out(rows: Rows, topic: str, columns: RecordColumns, one: _Sending, *, counted: bool) -> None:
+    """Note rows that no producer gets, and the offsets of those whose topic the cluster refuses."""
+    if not counted:
+        one.refuse(topic, columns)
+    mapped = one.target.offset_map is not None and topic in one.cluster.refusals
+    if mapped and rows.offsets is not None and _partitions_given(rows):
         one.left_out.add(rows.topic, topic, rows.offsets, *by_partition(rows))
 
 

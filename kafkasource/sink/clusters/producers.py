@@ -1,4 +1,8 @@
-"""The producers of one cluster in an executor's Python worker, all on one buffer pool. Kept between tasks."""
+"""The producers of one cluster in an executor's Python worker, all on one buffer pool. Kept between tasks, so that the
+next one finds their connections open.
+
+A forked child inherits neither threads nor the right to its parent's sockets: it starts with none.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from kafkasource.sink.clusters.deliveries import Dropped
 from kafkasource.sink.clusters.slow_cluster import Health, Queue, Refusals
 from kafkasource.sink.clusters.targets import ClusterTarget
 
-_MAX_CLUSTERS = 16  # kept by one process, unless one write has more
+_MAX_CLUSTERS = 8  # kept by one process, unless one write has more; each may hold its memory and many connections
 
 
 class ClusterProducers:
@@ -40,7 +44,7 @@ class ClusterProducers:
         self.pool = BufferPool(
             config.buffer_memory_bytes,
             min(config.batch_bytes, config.max_request_bytes),
-            new_memory=self._budget.accounts[memory.FAN_OUT].view,
+            new_memory=self._budget.accounts[memory.ACCUMULATOR].view,
         )
         self.producers = [
             Producer(
@@ -62,7 +66,7 @@ class ClusterProducers:
         """The cluster's share of the process's memory, for a task. Its watermarks move with it."""
         config = self.target.config
         lease = self._budget.lease(
-            memory.FAN_OUT,
+            memory.ACCUMULATOR,
             config.memory_wish,
             self.pool.resize,
             total_bytes=config.memory_budget_bytes,
@@ -140,6 +144,9 @@ counters.keeps("producers", lambda: len(cache.producers) if (cache := _cache.if_
 
 
 def shared_producers(targets: Mapping[str, ClusterTarget]) -> dict[str, ClusterProducers]:
-    """The producers of this process for these clusters. Missing ones are made. Unused ones end as those of
-    `shared_producer` do."""
+    """The producers of this process for these clusters. Missing ones are made.
+
+    Producers that are unused for five minutes end in their own threads. If there are those of more than
+    `_MAX_CLUSTERS`, this call ends those that are unused for longest. Producers that a task uses never end.
+    """
     return dict(zip(targets, _cache.get().hand_out(targets.values(), _MAX_CLUSTERS), strict=True))

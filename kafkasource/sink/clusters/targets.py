@@ -56,6 +56,11 @@ class ClusterTarget:
     offset_map: str | None = None  # the topic there that maps offsets of the source
     refused: frozenset[str] | None = None  # `refusedTopics`
 
+    @property
+    def watermarks(self) -> bool:
+        """Does the sink act on its queue? The queue of a write's only cluster holds nobody up."""
+        return self.policy != "block" and self.high_watermark_bytes > 0
+
     def topic(self, source: str) -> str:
         """The target's topic for rows of this topic."""
         return self.topic_template.replace(_TOPIC, source)
@@ -94,6 +99,7 @@ def parse(written: Mapping[str, str], *, warn: Callable[[str], None] = options.l
         transaction_timeout_ms=parsed["kafka.transaction.timeout.ms"],
         new_topic=None if topic is None or new is None else (topic, new),
         metadata_wait_ms=parsed["kafka.max.block.ms"],
+        policy="fail",
     )
     return Targets(parsed, topic, {ONLY: only}, dead_letter_topic_of(parsed))
 
@@ -112,15 +118,11 @@ def _several(written: Mapping[str, str], warn: Callable[[str], None]) -> Targets
     for text in dict.fromkeys(said):  # each cluster says the same of the options of all
         warn(text)
     shared = next(iter(parsed.values()))
-    if shared["badRecords"] != "fail":
-        raise OptionError(
-            "option 'badRecords'=topic:NAME cannot be combined with 'clusters': it is for a write to one cluster. "
-            "Leave out one of the two"
-        )
+    dead_letter_topics = [dead_letter_topic_of(one) for one in parsed.values()]  # the same: one option for all
     by_name = {name: _target(name, clusters[name], one, topic) for name, one in parsed.items()}
     if topic is None and all(_TOPIC not in target.topic_template for target in by_name.values()):
         topic = ""  # no row's topic matters
-    return Targets(shared, topic, by_name)
+    return Targets(shared, topic, by_name, dead_letter_topics[0])
 
 
 def _without_effect(clusters: Mapping[str, Mapping[str, str]], parsed: Mapping[str, Options]) -> Iterator[str]:

@@ -9,13 +9,13 @@ The slot of a transaction is task * producers + number of the producer.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkasource.exactly_once.query_identity import IdentitySource
 from kafkasource.exactly_once.task.content import ContentSum
-from kafkasource.exactly_once.task.plan import BegunBatch, TaskResult, plan_task
-from kafkasource.exactly_once.task.task import Context, ExactlyOnceTask, Guarantee, Task
+from kafkasource.exactly_once.task.plan import BegunBatch, TaskResult
+from kafkasource.exactly_once.task.task import Context, ExactlyOnceTask, Guarantee
 from kafkasource.kafka.producer.producer_id import TaskTransaction
 from kafkasource.kafka.producer.rows import Rows
 from kafkasource.options import Options
@@ -58,15 +58,11 @@ class ClusterTask:
         cls, guarantee: Guarantee, begun: BegunBatch, context: Context | None, target: ClusterTarget
     ) -> ClusterTask:
         """Raises an error that keeps the task from writing. Asks no broker."""
-        task = Task.of(context, begun, guarantee)
-        by_producer, producers = [], target.producers
-        for number in range(producers):
-            slot = task.slot * producers + number
-            plan = plan_task(begun, task.query_id, task.batch_id, slot, guarantee.on_lost)
-            by_producer.append(ExactlyOnceTask(guarantee, begun, replace(task, slot=slot), plan))
+        producers = target.producers
+        by_producer = [ExactlyOnceTask.start(guarantee, begun, context, n, producers) for n in range(producers)]
         if producers > 1 and any(each.plan.again is not None for each in by_producer):
             raise begun.lost_error(
-                task.batch_id,
+                by_producer[0].task.batch_id,
                 ". But with 'producersPerCluster' above 1 the missing rows are not known: which producer a row without "
                 "a key went to is not recorded",
             )
@@ -77,9 +73,11 @@ class ClusterTask:
         """False: the batch is in this cluster already."""
         return self.by_producer[0].plan.write
 
-    def skip(self, rows: Rows) -> None:
+    def skip(self, rows: Rows, dead_letter_topic: str | None = None) -> None:
         """Count those of these rows that the cluster would get, where it has the batch already."""
-        if self.target.chosen.topic(rows.topic):
+        if rows.topic == dead_letter_topic:
+            self.skipped.add_rows(rows.topic, rows)
+        elif self.target.chosen.topic(rows.topic):
             taken = self.target.chosen.rows(rows)
             if taken.count:
                 self.skipped.add_rows(self.target.topic(rows.topic), taken)

@@ -75,19 +75,19 @@ def _reads_uncommitted() -> None:
 
 
 def _of_written_batches(change: Callable[[Any], Any]) -> None:
-    """Change one Arrow batch in `ONE_IN` of those that a task writes to its only cluster."""
+    """Change one Arrow batch in `ONE_IN` of those that a task writes to a cluster without a name."""
     from kafkasource.sink import task
 
-    right = task.to_one
+    right = task.write
 
     def changed(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             yield change(batch) if batch.num_rows > 1 and _now() else batch
 
-    def planted(batches: Iterator[Any], *rest: Any) -> Any:
-        return right(changed(batches), *rest)
+    def planted(batches: Iterator[Any], schema: Any, targets: Any, *rest: Any) -> Any:
+        return right(changed(batches) if "" in targets else batches, schema, targets, *rest)
 
-    task.to_one = planted  # type: ignore[assignment]
+    task.write = planted  # type: ignore[assignment]
 
 
 def _reversed_rows() -> None:
@@ -138,7 +138,7 @@ def _torn_batches() -> None:
     from kafkasource.sink import task
 
     writer: Any = import_module("kafkasource.sink.writer")
-    right_guarantees, right_write = writer.guarantees, task.to_one
+    right_guarantees, right_write = writer.guarantees, task.write
 
     def planted_guarantees(shared: Any, *rest: Any, **more: Any) -> Any:
         return None if shared["atomicBatch"] else right_guarantees(shared, *rest, **more)
@@ -150,11 +150,12 @@ def _torn_batches() -> None:
             time.sleep(HALFWAY_S)
             yield batch.slice(half)
 
-    def planted_write(batches: Iterator[Any], schema: Any, target: Any, of_task: Any, *rest: Any) -> Any:
-        return right_write(batches if of_task is not None else halves(batches), schema, target, of_task, *rest)
+    def planted_write(batches: Iterator[Any], schema: Any, targets: Any, tasks: Any, *rest: Any) -> Any:
+        torn = tasks is None and "" in targets
+        return right_write(halves(batches) if torn else batches, schema, targets, tasks, *rest)
 
     writer.guarantees = planted_guarantees
-    task.to_one = planted_write  # type: ignore[assignment]
+    task.write = planted_write  # type: ignore[assignment]
 
 
 def _map_off_by(places: int) -> Callable[[], None]:

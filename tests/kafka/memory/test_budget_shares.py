@@ -4,10 +4,10 @@ from itertools import product
 
 import pytest
 
-from kafkasource.kafka.memory.shares import ACCUMULATOR, DECODED, FAN_OUT, PARTS, RECEIVE, divide
+from kafkasource.kafka.memory.shares import ACCUMULATOR, DECODED, PARTS, RECEIVE, divide
 
 MIB = 1 << 20
-NAMES = (RECEIVE, DECODED, ACCUMULATOR, FAN_OUT)
+NAMES = (RECEIVE, DECODED, ACCUMULATOR)
 
 
 @pytest.mark.parametrize(
@@ -15,11 +15,8 @@ NAMES = (RECEIVE, DECODED, ACCUMULATOR, FAN_OUT)
     [
         ((), {}),
         ((RECEIVE, DECODED), {RECEIVE: 32, DECODED: 32}),  # a task that reads
-        ((ACCUMULATOR,), {ACCUMULATOR: 32}),  # that writes to one cluster: half, the publish limit
-        ((FAN_OUT,), {FAN_OUT: 32}),
-        ((ACCUMULATOR, FAN_OUT), {ACCUMULATOR: 16, FAN_OUT: 16}),
-        (NAMES, dict.fromkeys(NAMES, 16)),  # nobody lends
-        ((RECEIVE, DECODED, FAN_OUT), {RECEIVE: 21, DECODED: 21, FAN_OUT: 21}),  # a third each
+        ((ACCUMULATOR,), {ACCUMULATOR: 32}),  # that writes: half, the publish limit
+        (NAMES, dict.fromkeys(NAMES, 21)),  # nobody lends
     ],
 )
 def test_parts_in_use_have_their_own_and_what_the_others_lend(used, mib):
@@ -29,10 +26,10 @@ def test_parts_in_use_have_their_own_and_what_the_others_lend(used, mib):
 
 @pytest.mark.parametrize("total", [4 * MIB, 100_000_007])
 def test_whoever_is_at_work_they_never_have_more_than_the_budget_and_publish_at_most_half(total):
-    for counts in product((0, 1, 3), repeat=4):
+    for counts in product((0, 1, 3), repeat=3):
         shares = divide(total, dict(zip(NAMES, counts, strict=True)))
         assert sum(shares.values()) <= total
-        assert shares.get(ACCUMULATOR, 0) + shares.get(FAN_OUT, 0) <= total // 2
+        assert shares.get(ACCUMULATOR, 0) <= total // 2
         assert set(shares) == {name for name, count in zip(NAMES, counts, strict=True) if count}
         assert all(shares[one.name] >= total * one.ratio // 2 for one in PARTS if one.name in shares)
 

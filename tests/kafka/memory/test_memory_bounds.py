@@ -390,7 +390,7 @@ def test_of_several_clusters_each_queue_has_its_share_and_the_slow_one_stops_the
     try:
         thread, errors = in_background(task)
         until_it_waits(producers["west"].pool, thread)
-        assert gauges()["fan_out_limit_bytes"] == 8 * MIB
+        assert gauges()["accumulator_limit_bytes"] == 8 * MIB
         queue = producers["west"].queue()
         assert 4 * MIB - 65536 < queue.bytes <= queue.high == 4 * MIB
         assert source.taken < 60
@@ -399,7 +399,7 @@ def test_of_several_clusters_each_queue_has_its_share_and_the_slow_one_stops_the
         assert not errors
         written = {name: sum(one.records for one in done[0].written(name).values()) for name in clusters}
         assert written == {"east": 200_000, "west": 200_000}
-        assert 4 * MIB - 65536 < budget.accounts["fan_out"].peak_bytes <= 8 * MIB
+        assert 4 * MIB - 65536 < budget.accounts["accumulator"].peak_bytes <= 8 * MIB
     finally:
         for name, line in lines.items():
             line.mend()

@@ -9,7 +9,6 @@ import pytest
 from kafkasource.kafka.memory import (
     ACCUMULATOR,
     DECODED,
-    FAN_OUT,
     RECEIVE,
     Budget,
     Trimmable,
@@ -44,16 +43,20 @@ class Holder(Trimmable):
 def test_an_idle_part_s_room_is_lent_and_taken_back(budget):
     reads, writes = Holder(), Holder()
     with reads.lease(budget, RECEIVE):
-        with writes.lease(budget, FAN_OUT):
+        with writes.lease(budget, ACCUMULATOR):
             assert (reads.told, writes.told) == ([64, 32], [32])
         assert reads.told == [64, 32, 64]
 
 
 def test_clusters_share_the_queue_s_part_equally(budget):
     clusters = [Holder() for _ in range(3)]
-    with clusters[0].lease(budget, FAN_OUT), clusters[1].lease(budget, FAN_OUT), clusters[2].lease(budget, FAN_OUT):
+    with (
+        clusters[0].lease(budget, ACCUMULATOR),
+        clusters[1].lease(budget, ACCUMULATOR),
+        clusters[2].lease(budget, ACCUMULATOR),
+    ):
         assert [one.told[-1] for one in clusters] == [10, 10, 10]  # of 32, the publish limit
-        assert gauges_of(budget)["fan_out_limit_bytes"] == 3 * (32 * MIB // 3)
+        assert gauges_of(budget)["accumulator_limit_bytes"] == 3 * (32 * MIB // 3)
 
 
 def test_tasks_that_share_a_pool_lease_it_once(budget):
@@ -127,7 +130,7 @@ def test_a_task_that_fails_gives_its_lease_back(budget):
 
 def test_a_lease_that_ends_while_others_are_told_leaves_them_its_room(budget):
     """As when a garbage collection closes a generator that reads, in the midst."""
-    ending = Holder().lease(budget, FAN_OUT)
+    ending = Holder().lease(budget, ACCUMULATOR)
 
     class Ends(Holder):
         def __call__(self, size):
@@ -140,7 +143,7 @@ def test_a_lease_that_ends_while_others_are_told_leaves_them_its_room(budget):
         ending.__enter__()
         with last.lease(budget, DECODED):
             assert (first.told[-1], last.told[-1]) == (32, 32)
-            assert gauges_of(budget)["fan_out_limit_bytes"] == 0
+            assert gauges_of(budget)["accumulator_limit_bytes"] == 0
 
 
 def test_a_charge_lasts_as_long_as_anybody_views_the_memory():

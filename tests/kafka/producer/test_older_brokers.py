@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 
 import pyarrow as pa
 import pytest
+from fan_out_rig import fan_out
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from legacy_wire import rows_of
 from random_inputs import examples
 from sink_fakes import T0, T1, AcknowledgingClient, Rig, columns
 
-from kafkasource import options
 from kafkasource.errors import ConnectFailed, ConnectionLost, NotLeaderOrFollower, UnsupportedApiVersion, error_for
-from kafkasource.kafka.producer.config import ProducerConfig
-from kafkasource.kafka.producer.partitioner import Partitioner
-from kafkasource.kafka.producer.producer import Producer
 from kafkasource.kafka.producer.producer_id import TaskTransaction
 from kafkasource.kafka.producer.rows import Rows
 from kafkasource.kafka.protocol.apis import PRODUCE
@@ -208,15 +205,10 @@ def test_rows_without_a_timestamp_need_no_place_for_one(timestamps, refuses):
     """Records as a mirror gets them from a broker before 0.10."""
     client = AcknowledgingClient({T0: 1})
     client.produce_version = 1
-    config = ProducerConfig.from_options(options.parse({"kafka.bootstrap.servers": "b:1"}, "sink"))
     rows = Rows("t", 3, None, pa.array([b"v"] * 3), None, None, pa.array(timestamps, pa.int64()))
     refused = pytest.raises(UnsupportedApiVersion, match=r"timestamps: that needs Kafka 0\.10") if refuses else None
-    with (
-        closing(Producer(config, client=client)) as producer,
-        refused or nullcontext(),
-        producer.delivery() as delivery,
-    ):
-        producer.append(rows, Partitioner(config.batch_bytes), delivery)
+    with fan_out({"east": client}) as (to, _), refused or nullcontext(), to.delivery() as delivery:
+        to.append(rows, delivery)
     sets = [batch for sent in client.sent for batch in sent.batches.values()]
     stored = [(kind, time, value) for one in sets for _, kind, time, _, value in rows_of(one)]
     assert stored == ([] if refuses else [(-1, -1, b"v")] * 3)

@@ -11,13 +11,14 @@ from kafkasource.exactly_once.driver.driver import ExactlyOnce
 from kafkasource.exactly_once.names import TransactionalIds
 from kafkasource.exactly_once.query_identity import IdentitySource
 from kafkasource.exactly_once.task.task import Guarantee
-from kafkasource.kafka.producer import producer as producer_module
 from kafkasource.kafka.producer.config import ProducerConfig
 from kafkasource.kafka.producer.partitioner import Partitioner
 from kafkasource.kafka.producer.producer import Producer
 from kafkasource.kafka.producer.rows import Rows
 from kafkasource.sink import task
+from kafkasource.sink.clusters import producers as producers_module
 from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters.producers import ClusterProducers
 from kafkasource.sink.clusters.targets import ONLY
 from kafkasource.sink.clusters.transactions import ClusterTask
 from kafkasource.sink.columns import SinkSchema
@@ -108,12 +109,12 @@ def kept(monkeypatch):
     """Producers that this process keeps, of a client that acknowledges; their clock."""
     clock, made = Clock(), []
 
-    def producer(config):
-        made.append(Producer(config, client=AcknowledgingClient({T0: 1}), clock_ms=clock))
+    def producers(target):
+        made.append(ClusterProducers(target, clients=[AcknowledgingClient({T0: 1})], clock_ms=clock))
         return made[-1]
 
-    monkeypatch.setattr(producer_module._cache.get(), "producers", {})
-    monkeypatch.setattr(producer_module, "Producer", producer)
+    monkeypatch.setattr(producers_module._cache.get(), "producers", {})
+    monkeypatch.setattr(producers_module, "ClusterProducers", producers)
     yield clock
     for one in made:
         one.close(0)
@@ -121,10 +122,10 @@ def kept(monkeypatch):
 
 def shared(number, *, used=True):
     written = {"kafka.bootstrap.servers": f"localhost:{number}"}
-    found = producer_module.shared_producer(ProducerConfig.from_options(options.parse(written, "sink")))
+    found = producers_module.shared_producers(targets.parse(written).by_name)[ONLY]
     if used:
-        with found.delivery() as delivery:
-            append(found, delivery)
+        with found.leased_memory(), found.producers[0].delivery() as delivery:
+            append(found.producers[0], delivery)
     return found
 
 
@@ -134,15 +135,15 @@ def test_of_more_than_eight_producers_those_end_that_were_unused_for_longest(kep
         made.append(shared(number))
         kept.now_ms += 1000
     assert [one.usable for one in made] == [False] * 12 + [True] * 8
-    assert [one.alive() for one in made] == [False] * 12 + [True] * 8
+    assert [one.producers[0].alive() for one in made] == [False] * 12 + [True] * 8
     assert sum(one.pool.available_bytes for one in made[:12]) == sum(one.pool.total_bytes for one in made[:12])
 
 
 def test_a_producer_in_use_is_never_ended_for_another(kept, monkeypatch):
-    monkeypatch.setattr(producer_module, "_MAX_PRODUCERS", 1)
+    monkeypatch.setattr(producers_module, "_MAX_CLUSTERS", 1)
     used, coming = shared(1, used=False), shared(2, used=False)
-    with used.delivery() as delivery:
-        append(used, delivery)
+    with used.leased_memory(), used.producers[0].delivery() as delivery:
+        append(used.producers[0], delivery)
         kept.now_ms += 1000
         others = [shared(number) for number in (3, 4, 5)]
         kept.now_ms += 400_000
@@ -157,13 +158,14 @@ def test_a_producer_in_use_is_never_ended_for_another(kept, monkeypatch):
 def test_a_producer_that_nobody_uses_for_five_minutes_ends_by_itself(kept):
     first = shared(1)
     kept.now_ms += 299_000
-    first.sender.wakeup()
+    (producer,) = first.producers
+    producer.sender.wakeup()
     assert first.usable
     kept.now_ms += 2_000
-    first.sender.wakeup()
-    first._thread.join(60)
-    assert not first.alive()
-    assert producer_module._cache.get().producers == {}
+    producer.sender.wakeup()
+    producer._thread.join(60)
+    assert not producer.alive()
+    assert producers_module._cache.get().producers == {}
     assert shared(1) is not first
 
 
@@ -177,12 +179,13 @@ def test_a_task_of_exactly_once_writes_its_first_row_however_long_that_took(kept
 
     def late_batches():
         kept.now_ms += 301_000
-        for idle in list(producer_module._cache.get().producers.values()):
-            idle.sender.wakeup()
-            idle._thread.join(60)
+        for idle in list(producers_module._cache.get().producers.values()):
+            idle.producers[0].sender.wakeup()
+            idle.producers[0]._thread.join(60)
         yield pa.record_batch([pa.array([b"a", b"b"])], names=["value"])
 
     schema = SinkSchema("t", {"value": 0})
-    report = task.to_one(late_batches(), schema, target, exactly_once, lambda name: cluster)
+    tasks = {ONLY: exactly_once}
+    report = task.write(late_batches(), schema, {ONLY: target}, tasks, lambda name: cluster, {})[ONLY]
     assert report.written[T0].records == 2
     assert [result.transaction.rows for result in report.results] == [2]

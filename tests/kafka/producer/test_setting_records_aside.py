@@ -86,7 +86,7 @@ class Task:
         self.dead = []
 
     def take(self):
-        self.dead += self.delivery.take_set_aside()
+        self.dead += [letters for _, letters in self.delivery.take_set_aside()]
 
     @property
     def dead_values(self):
@@ -421,7 +421,9 @@ def takes_all(monkeypatch):
 def takes_one(monkeypatch):
     """One bad record of a batch becomes a dead letter, and the others are forgotten."""
     right = Delivery.set_aside
-    monkeypatch.setattr(Delivery, "set_aside", lambda self, rows, **more: right(self, rows.take(pa.array([0])), **more))
+    monkeypatch.setattr(
+        Delivery, "set_aside", lambda self, tp, rows, **more: right(self, tp, rows.take(pa.array([0])), **more)
+    )
 
 
 @pytest.mark.parametrize("plant", [takes_all, takes_one])

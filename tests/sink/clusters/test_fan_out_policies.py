@@ -2,6 +2,8 @@
 
 import itertools
 import threading
+from collections import Counter
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -313,6 +315,37 @@ def test_rows_of_a_failed_task_are_given_up_everywhere():
             to.append(rows(2), delivery)
         assert [written(delivery, name) for name in clients] == [2, 2]
         assert all(one.queued_bytes == 0 for one in producers.values())
+
+
+def with_a_large_one(*values):
+    return Rows("t", len(values), None, pa.array(values, pa.binary()), None, None, None)
+
+
+def test_each_cluster_gets_dead_letters_under_their_own_name_and_loses_no_count():
+    leaders = LEADERS | {TopicPartition("all", 0): 1, TopicPartition("dlq", 0): 1}
+    clients = {"east": AnsweringClient(leaders), "west": AnsweringClient(leaders)}
+    large = b"L" * 3000
+    options = {"kafka_max_request_size": 1024, "west__topic": "all", "east__onlyTopics": "t"}
+    with fan_out(clients, "dlq", **options) as (to, _):
+        made_before = replace(with_a_large_one(b"cannot be encoded"), topic="dlq")
+        delivery = write(to, [with_a_large_one(b"a", large, b"b"), made_before, with_a_large_one(b"c")])
+    for name, topic in (("east", "t"), ("west", "all")):
+        records = Counter()
+        for tp, one in delivery.written(name).items():
+            records[tp.topic] += one.records
+        assert records == {topic: 3, "dlq": 2}
+        assert delivery.discarded(name) == {}
+        assert sorted(values(clients[name])) == sorted([large, b"a", b"b", b"c", b"cannot be encoded"])
+
+
+def test_dead_letters_that_a_dead_cluster_does_not_take_count_as_discarded():
+    leaders = LEADERS | {TopicPartition("dlq", 0): 1}
+    clients = {"east": AnsweringClient(leaders), "west": SilentClient(leaders)}
+    options = {"kafka_max_request_size": 1024, "west__onSlowCluster": "discard", "west__slowClusterWait": "50ms"}
+    with fan_out(clients, "dlq", **options) as (to, _):
+        delivery = write(to, [with_a_large_one(b"a", b"L" * 3000, b"b")])
+    assert (written(delivery, "east"), discarded(delivery, "east")) == (3, 0)
+    assert (written(delivery, "west"), discarded(delivery, "west")) == (0, 3)
 
 
 def test_a_producer_that_lingers_gives_way_to_one_that_needs_its_memory():

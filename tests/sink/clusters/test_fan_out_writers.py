@@ -443,4 +443,4 @@ def test_a_worker_keeps_its_producers_for_the_next_task_and_not_for_ever(monkeyp
     now[0] += 61
     with others["c0"].use.using():
         shared(targets.parse({"clusters": json.dumps({"c20": {"kafka.bootstrap.servers": "c20:1"}})}).by_name)
-    assert [name for name, one in others.items() if not one.closed] == ["c0", *(f"c{n}" for n in range(6, 20))]  # type: ignore[attr-defined]
+    assert [name for name, one in others.items() if not one.closed] == ["c0", *(f"c{n}" for n in range(14, 20))]  # type: ignore[attr-defined]

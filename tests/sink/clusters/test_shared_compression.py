@@ -116,7 +116,7 @@ def test_a_cluster_that_leaves_out_rows_gets_its_own_and_the_others_theirs(compr
 
 
 def test_what_is_kept_for_other_clusters_goes_with_the_task():
-    account = memory.process_budget().accounts[memory.FAN_OUT]
+    account = memory.process_budget().accounts[memory.ACCUMULATOR]
     clients = {"east": AnsweringClient(), "west": AnsweringClient({TopicPartition("t", 0): 1})}  # never asks for it
     with fan_out(clients, kafka_compression_type="gzip", **PATIENT) as (to, _):
         with to.delivery() as delivery:
