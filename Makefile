@@ -23,7 +23,7 @@ demo:
 	@[ -e .venv/.ready ] || { \
 		echo "installing into .venv: pyspark $(PYSPARK) (400 MB), then kafkasource and Kafka's jars (45 MB)"; \
 		echo "what is downloaded stays in the caches of pip (.venv/bin/pip cache purge removes it) and uv (.venv/bin/uv cache clean)," \
-			"and in the folder $${KAFKASOURCE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/kafkasource}"; }
+			"and in $${KAFKASOURCE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/kafkasource} (.venv/bin/pykafka cache clean)"; }
 	@$(MAKE) --no-print-directory .venv/.pyspark
 	@$(MAKE) --no-print-directory -j 2 .venv/.ready demo-jars
 	@.venv/bin/pykafka demo

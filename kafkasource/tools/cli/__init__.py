@@ -51,6 +51,7 @@ _COMMANDS = (
     "broker",
     "registry",
     "demo",
+    "cache",
     "doctor",
     "bundle",
     "completion",

@@ -12,7 +12,7 @@ from kafkasource.testing.broker import releases
 from kafkasource.tools.cli import main, parser_of_all
 
 WITHOUT_A_CLUSTER = {
-    *("mirror", "metrics", "demo", "broker start", "broker stop", "broker status", "completion"),
+    *("mirror", "metrics", "demo", "broker start", "broker stop", "broker status", "completion", "cache clean"),
     *("bundle zip", "bundle environment"),
     *("registry start", "registry stop", "registry status"),
     *("schemas list", "schemas show", "schemas check", "schemas register"),
@@ -40,7 +40,7 @@ def flags(parser):
 def test_there_is_a_command_for_each_of_these():
     assert {words.split()[0] for words in COMMANDS} == {
         *("topics", "read", "write", "groups", "lag", "metrics", "offsets", "transactions", "mirror", "broker", "demo"),
-        *("doctor", "completion", "ui", "bundle", "registry", "schemas", "dlq"),
+        *("doctor", "completion", "ui", "bundle", "registry", "schemas", "dlq", "cache"),
     }
 
 
