@@ -7,6 +7,7 @@ is emptied, so that no half of one is taken for a complete one.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,8 @@ from pathlib import Path
 
 from kafkasource.errors import KafkaSourceError
 from kafkasource.options.spelling import size
+from kafkasource.tools.cli import tables
+from kafkasource.tools.cli.arguments import add_json
 
 HELP = "remove what was downloaded to start a Kafka here"
 EXAMPLES = """examples:
@@ -29,6 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     clean = commands.add_parser("clean", help="remove the downloads; `broker start` and `demo` download again")
     clean.add_argument("--dry-run", action="store_true", help="show what would be removed, and remove nothing")
+    add_json(clean)
     clean.set_defaults(run=_clean)
 
 
@@ -36,22 +40,24 @@ def _clean(arguments: argparse.Namespace) -> int:
     from kafkasource.testing.broker.jvm.jars import cache_dir, locked
 
     folders = [each for each in sorted(cache_dir().iterdir()) if _OURS.fullmatch(each.name) and not each.is_symlink()]
-    if not folders:
-        print(f"nothing is downloaded in {cache_dir()}")
-        return 0
-    lines = [f"{folder.name:<32}{size(_bytes(folder))}" for folder in folders]
-    total = sum(map(_bytes, folders))
+    sizes = {str(folder): _bytes(folder) for folder in folders}
     if not arguments.dry_run:
-        _refuse_running()
+        _refuse_while_running()
         with locked(cache_dir() / "lock"):
             for folder in folders:
                 _remove(folder)
-    print(*lines, sep="\n")
-    print(f"{'would remove' if arguments.dry_run else 'removed'} {size(total)} from {cache_dir()}")
+    total = sum(sizes.values())
+    if arguments.json:
+        print(json.dumps({"removed": not arguments.dry_run, "bytes": total, "downloads": sizes}, indent=1))
+    elif not folders:
+        print(f"nothing is downloaded in {cache_dir()}")
+    else:
+        tables.show(("download", "bytes"), [(path, tables.Bytes(bytes_)) for path, bytes_ in sizes.items()])
+        print(f"{'would remove' if arguments.dry_run else 'removed'} {size(total)} from {cache_dir()}")
     return 0
 
 
-def _refuse_running() -> None:
+def _refuse_while_running() -> None:
     from kafkasource.testing.broker import detached
     from kafkasource.testing.broker.registry import detached as detached_registry
 
