@@ -6,7 +6,7 @@ import pytest
 from test_exactly_once import ANY_DIALECT, BOTH_WAYS, EVERYWHERE, IDS, Query, check, seen
 from transaction_fakes import OFFSETS, Crash, FakeGroupCalls, FakeTransactionCluster
 
-from kafkasource.errors import DeadlineExceeded, TopicAuthorizationFailed
+from kafkasource.errors import TopicAuthorizationFailed
 from kafkasource.exactly_once.decision import Decision, last_decision
 from kafkasource.exactly_once.decision_status import MAX_PLACES, DecisionStatus, last_status, was_decided
 from kafkasource.exactly_once.driver.commit import BatchCommit
@@ -342,36 +342,6 @@ def test_what_an_older_driver_keeps_too_late_hides_no_decision(version, atomic, 
     new.done = {0}  # it dies before Spark has noted batch 1
     new.run()
     check(cluster, new.expected())
-
-
-@ANY_DIALECT
-@BOTH_WAYS
-def test_an_older_driver_that_is_seen_in_time_keeps_nothing(version, atomic):
-    cluster = FakeTransactionCluster(version)
-    old, new = Query(cluster, atomic=atomic, batches=1), Query(cluster, atomic=atomic, batches=1)
-    begun = old.new_driver().begin()
-    late = [old.task(begun, 0, slot) for slot in range(3)]
-    new.new_driver().begin()
-    with pytest.raises(NotDecided):
-        old.new_driver().commit(late, 0)
-    assert not cluster.offsets
-    new.run()
-    check(cluster, new.expected())
-
-
-@ANY_DIALECT
-@BOTH_WAYS
-def test_a_first_decision_that_failed_and_was_aborted_by_spark_is_made_again(version, atomic):
-    cluster = FakeTransactionCluster(version)
-    query = Query(cluster, atomic=atomic)
-    results = query.write(0)
-    decides = len(cluster.calls) + (3 if version == 1 else 2)
-    cluster.raise_at = {decides: ("before", DeadlineExceeded("no answer"))}
-    with pytest.raises(DeadlineExceeded):
-        query.new_driver().commit(results, 0)
-    query.new_driver().abort(results, 0)
-    query.run()
-    check(cluster, query.expected())
 
 
 # The record.

@@ -5,6 +5,7 @@ cluster. What is asserted is what a reader at read_committed sees, read from the
 """
 
 from collections import Counter
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -211,29 +212,6 @@ def test_a_task_that_is_run_again_leaves_nothing_of_its_first_attempt(version):
     check(cluster, query.expected())
 
 
-@ANY_DIALECT
-@BOTH_WAYS
-def test_undecided_and_away_for_too_long_is_written_again(version, atomic):
-    cluster = FakeTransactionCluster(version)
-    query = Query(cluster, atomic=atomic, batches=1)
-    query.write(0)
-    cluster.time_is_up()
-    assert not seen(cluster)
-    query.run()
-    check(cluster, query.expected())
-
-
-@ANY_DIALECT
-@BOTH_WAYS
-def test_a_batch_that_took_longer_than_its_transaction_may_says_so_first(version, atomic):
-    cluster = FakeTransactionCluster(version)
-    query = Query(cluster, atomic=atomic, batches=1)
-    results = query.write(0)
-    cluster.time_is_up()
-    with pytest.raises(NotDecided, match=r"not open any more.*: the batch took longer than .kafka\.transaction\.t"):
-        query.new_driver().commit(results, 0)
-
-
 def decided_then_lost(version, on_lost):
     """Crashed after the decision with one of three transactions committed, and away for too long."""
     cluster = FakeTransactionCluster(version)
@@ -248,73 +226,52 @@ def decided_then_lost(version, on_lost):
 
 
 @ANY_DIALECT
-def test_decided_and_away_for_too_long_stops_the_query_each_time_it_is_started(version):
+def test_lost_transactions_stop_the_query_at_each_start_until_the_user_wants_them_written_again(version):
     cluster, query = decided_then_lost(version, "fail")
     for _ in range(3):
         with pytest.raises(LostTransactions, match=r"batch 0 was decided.*tasks \[1, 2\] \(8 rows\)"):
             query.run()
     assert sum(seen(cluster).values()) == 4
-
-
-@ANY_DIALECT
-def test_lost_transactions_are_written_again_if_the_user_wants_it(version):
-    cluster, query = decided_then_lost(version, "fail")
-    with pytest.raises(LostTransactions):
-        query.run()
     query.on_lost = "rewrite"
     query.run()
     check(cluster, query.expected())
 
 
-@ANY_DIALECT
+@pytest.mark.parametrize(("before", "after"), [(1, 1), (2, 2), (1, 2), (2, 1)])
 @EVERYWHERE
-def test_a_crash_while_lost_transactions_are_written_again_loses_and_doubles_nothing(version, moment):
-    cluster, query = decided_then_lost(version, "rewrite")
-    before = len(cluster.calls)
-    query.run()
-    for number in range(len(cluster.calls) - before):
-        cluster, query = decided_then_lost(version, "rewrite")
-        cluster.crash_at = {before + number: moment}
-        query.run_to_the_end()
-        check(cluster, query.expected())
-
-
-@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
-@EVERYWHERE
-def test_nor_where_the_dialect_has_changed_since_the_decision(before, after, moment):
+def test_a_crash_while_lost_transactions_are_written_again_loses_and_doubles_nothing(before, after, moment):
     """The transactions that were committed in the old dialect are not ended in the new one."""
 
-    def changed():
+    def lost():
         cluster, query = decided_then_lost(before, "rewrite")
         cluster.version = after
         return cluster, query
 
-    cluster, query = changed()
+    cluster, query = lost()
     first = len(cluster.calls)
     query.run()
     check(cluster, query.expected())
     for number in range(first, len(cluster.calls)):
-        cluster, query = changed()
+        cluster, query = lost()
         cluster.crash_at = {number: moment}
         query.run_to_the_end()
         check(cluster, query.expected())
 
 
 @ANY_DIALECT
-def test_lost_transactions_that_were_not_all_written_again_stop_the_query(version):
+@pytest.mark.parametrize(("came", "missing"), [((0, 1), r"\[2\]"), ((0,), r"\[1, 2\]")])
+@pytest.mark.parametrize("atomic", [False, True], ids=["as before", "atomicBatch from now on"])
+def test_lost_transactions_that_not_all_tasks_came_to_write_again_stop_the_query(version, atomic, came, missing):
     cluster, query = decided_then_lost(version, "rewrite")
-    results = query.write(0)
-    with pytest.raises(LostTransactions, match=r"tasks \[2\]"):
-        query.new_driver().commit([results[0], results[1]], 0)
-    assert sum(seen(cluster).values()) == 4
-
-
-@ANY_DIALECT
-def test_lost_transactions_that_no_task_came_to_write_again_stop_the_query(version):
-    _, query = decided_then_lost(version, "rewrite")
+    query.atomic = atomic
     begun = query.new_driver().begin()
-    with pytest.raises(LostTransactions, match=r"tasks \[1, 2\]"):
-        query.new_driver().commit([query.task(begun, 0, 0)], 0)
+    lost = {each.slot: each for each in begun.lost}
+    results = [query.task(begun, 0, slot) for slot in came]
+    if atomic:  # a claim names the slot
+        results = [replace(each, transaction=lost.get(slot)) for slot, each in zip(came, results, strict=True)]
+    with pytest.raises(LostTransactions, match=rf"tasks {missing}"):
+        query.new_driver().commit(results, 0)
+    assert sum(seen(cluster).values()) == 4
 
 
 @ANY_DIALECT
@@ -335,6 +292,7 @@ def test_an_older_driver_that_still_lives_decides_nothing(version, atomic):
     with pytest.raises(NotDecided, match=r"prefix 'p'|fenced it"):
         old.new_driver().commit(late, 0)
     old.new_driver().abort(late, 0)
+    assert not cluster.offsets  # nor does it keep anything
     new.new_driver().commit([new.task(started, 0, slot) for slot in range(3)], 0)
     check(cluster, new.expected())
 
@@ -349,26 +307,6 @@ def test_an_older_drivers_abort_keeps_what_the_newer_decided(version):
     check(cluster, new.expected())
 
 
-@ANY_DIALECT
-@BOTH_WAYS
-def test_abort_after_a_commit_that_had_decided_finishes_it(version, atomic):
-    cluster = FakeTransactionCluster(version)
-    query = Query(cluster, atomic=atomic, batches=1)
-    results = query.write(0)
-    decides = len(cluster.calls) + (4 if version == 1 else 3)  # after describe, keep, (add offsets), offsets
-    cluster.raise_at = {n: ("before", DeadlineExceeded("")) for n in range(decides + 1, decides + 9)}
-    if atomic:
-        query.new_driver().commit(results, 0)
-    else:
-        with pytest.raises(DeadlineExceeded):
-            query.new_driver().commit(results, 0)
-    cluster.raise_at = {}
-    query.new_driver().abort(results, 0)
-    check(cluster, query.expected())
-    query.run()  # the batch is skipped
-    check(cluster, query.expected())
-
-
 def test_an_older_copy_of_the_checkpoint_is_refused():
     cluster = FakeTransactionCluster(2)
     query = Query(cluster)
@@ -378,13 +316,23 @@ def test_an_older_copy_of_the_checkpoint_is_refused():
         query.run()
 
 
+TOOK_LONGER = r"not open any more.*: the batch took longer than .kafka\.transaction\.t"
+GONE = [
+    pytest.param(False, FakeTransactionCluster.time_is_up, TOOK_LONGER, id="its time is up"),
+    pytest.param(True, FakeTransactionCluster.time_is_up, TOOK_LONGER, id="its time is up, atomic"),
+    pytest.param(False, lambda c: c.transactions.init_producer_id("p-1", 1), "'p-1' .* not open any more", id="taken"),
+]
+
+
 @ANY_DIALECT
-def test_a_transaction_that_is_gone_before_the_decision_keeps_it_from_being_made(version):
+@pytest.mark.parametrize(("atomic", "goes", "says"), GONE)
+def test_a_transaction_that_is_gone_before_the_decision_keeps_it_from_being_made(version, atomic, goes, says):
+    """Taken: by a speculative attempt, or by one of an executor believed dead."""
     cluster = FakeTransactionCluster(version)
-    query = Query(cluster, batches=1)
+    query = Query(cluster, atomic=atomic, batches=1)
     results = query.write(0)
-    cluster.transactions.init_producer_id("p-1", 600_000)  # a speculative attempt, or one of an executor believed dead
-    with pytest.raises(NotDecided, match=r"'p-1' .* not open any more"):
+    goes(cluster)
+    with pytest.raises(NotDecided, match=says):
         query.new_driver().commit(results, 0)
     query.new_driver().abort(results, 0)
     assert not seen(cluster)
@@ -411,18 +359,6 @@ def test_transactions_are_committed_in_the_dialect_of_their_decision():
     with pytest.raises(Crash):
         query.new_driver().commit(results, 0)
     cluster.version = 2  # upgraded meanwhile
-    query.run()
-    check(cluster, query.expected())
-
-
-@ANY_DIALECT
-def test_a_producer_id_that_has_used_up_its_epochs_is_followed_by_another(version):
-    cluster = FakeTransactionCluster(version)
-    query = Query(cluster)
-    for name in ("p-driver", "p-0", "p-1"):
-        cluster.transactions.init_producer_id(name, 1)
-        known = cluster.by_id[name]
-        known.producer = known.producer._replace(producer_epoch=32_764)
     query.run()
     check(cluster, query.expected())
 

@@ -2,7 +2,6 @@
 
 import re
 from contextlib import nullcontext
-from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -112,20 +111,6 @@ def test_of_transactions_whose_ids_brokers_have_forgotten_nobody_says_that_they_
     query.run()
     if committed in (0, 3):
         check(cluster, query.expected())
-
-
-@ANY_DIALECT
-def test_lost_rows_that_no_task_came_to_write_again_stop_the_query_with_atomic_batch_too(version):
-    """Which it was given after the loss."""
-    cluster, query = decided_then_lost(version, "rewrite")
-    query.atomic = True
-    begun = query.new_driver().begin()
-    lost = {each.slot: each for each in begun.lost}
-    results = [query.task(begun, 0, slot) for slot in (0, 1)]  # task 2 had nothing to read any more
-    results[1] = replace(results[1], transaction=lost[1])  # its claim, which names the slot
-    with pytest.raises(LostTransactions, match=r"tasks \[2\]"):
-        query.new_driver().commit(results, 0)
-    assert sum(seen(cluster).values()) == 4
 
 
 # Batch writes. None is replayed, so nothing is kept of one but its decision.

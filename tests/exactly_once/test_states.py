@@ -1,20 +1,14 @@
-"""Every cell of the tables of exactly once: the task transaction's by the sink itself, the others by what must hold."""
+"""Every cell of the tables of exactly once but the batch's, which test_batch_states.py goes through."""
 
-from contextlib import suppress
-from enum import Enum
 from itertools import product
 
 import pytest
-from transaction_fakes import CommitsOtherwise, Crash, FakeContext, FakeTransactionCluster, read_committed
 
-from kafkasource.errors import BrokerError
 from kafkasource.exactly_once.decision import Decision
 from kafkasource.exactly_once.decision_status import DecisionStatus, LastBatch, last_batch
-from kafkasource.exactly_once.driver.driver import ExactlyOnce
 from kafkasource.exactly_once.driver_transaction import DriverTransaction
-from kafkasource.exactly_once.errors import CheckpointBehind, LostDecision, LostTransactions, NotDecided
+from kafkasource.exactly_once.errors import CheckpointBehind, LostDecision, LostTransactions
 from kafkasource.exactly_once.names import TransactionalIds, WrittenTransaction
-from kafkasource.exactly_once.query_identity import IdentitySource
 from kafkasource.exactly_once.states import (
     FOUND,
     PLANS,
@@ -25,188 +19,10 @@ from kafkasource.exactly_once.states import (
     Record,
     Status,
 )
-from kafkasource.exactly_once.task.plan import BegunBatch, TaskResult, plan_task
-from kafkasource.exactly_once.task.task import ExactlyOnceTask, Guarantee
-from kafkasource.types import ProducerId, TopicPartition
+from kafkasource.exactly_once.task.plan import BegunBatch, plan_task
+from kafkasource.types import ProducerId
 
 IDS = TransactionalIds("p")
-T0 = TopicPartition("t", 0)
-GUARANTEE = Guarantee(IdentitySource("p"), 600_000, False, "fail")
-
-
-# The states of a task transaction. No process sees all of it: the task opens it, the driver decides and commits, and
-# brokers or another producer may abort it at any time. The tests lead the sink through each cell.
-#
-#               WROTE              DECISION             COMMIT
-#     OPEN ────────────▶ WRITTEN ───────────▶ DECIDED ──────────▶ COMMITTED
-#       │ TASK_FAILED,       │ BATCH_FAILED,      │ TAKEN
-#       │ BATCH_FAILED,      │ TAKEN              ▼
-#       │ TAKEN              ▼                  LOST: what 'lostTransactions' says
-#       └─────────────▶ ABORTED
-
-
-class State(Enum):
-    OPEN = "open"  # its task is writing, or has died without a report
-    WRITTEN = "written"  # all its records are acknowledged, and the driver knows its producer epoch
-    DECIDED = "decided"  # the decision record names it
-    COMMITTED = "committed"
-    LOST = "lost"  # decided, and aborted by brokers or by another producer before it was committed
-    ABORTED = "aborted"
-
-
-class Event(Enum):
-    WROTE = "wrote"  # all tasks have written, and their messages are with the driver
-    TASK_FAILED = "task failed"
-    TAKEN = "taken"  # another producer has opened the transactional id, or brokers have aborted what was open too long
-    DECISION = "decision"  # all tasks have written: the driver is about to decide, and does
-    COMMIT = "commit"  # of a batch that is decided: by the driver that decided it, or by the next begin
-    BATCH_FAILED = "batch failed"  # Spark calls abort, or the next begin finds its transactions
-
-
-class Action(Enum):
-    ABORT = "EndTxn (abort) under its epoch"
-    COMMIT = "EndTxn (commit) under its epoch; again is a copy that changes nothing"
-    FENCE = "InitProducerId of its transactional id, as nobody knows its epoch: brokers abort what is open"
-    REFUSE = "raise NotDecided: the batch is not decided"
-    TELL_LOST = "raise LostTransactions, unless 'lostTransactions' is skip"
-
-
-_S, _E, _A = State, Event, Action
-
-TRANSITIONS: dict[tuple[State, Event], tuple[State, Action | None]] = {
-    (_S.OPEN, _E.WROTE): (_S.WRITTEN, None),
-    (_S.OPEN, _E.TASK_FAILED): (_S.ABORTED, _A.ABORT),  # by the task itself
-    (_S.OPEN, _E.TAKEN): (_S.ABORTED, None),
-    (_S.OPEN, _E.BATCH_FAILED): (_S.ABORTED, _A.FENCE),
-    (_S.WRITTEN, _E.TAKEN): (_S.ABORTED, None),
-    (_S.WRITTEN, _E.DECISION): (_S.DECIDED, None),
-    (_S.WRITTEN, _E.BATCH_FAILED): (_S.ABORTED, _A.ABORT),
-    (_S.DECIDED, _E.TAKEN): (_S.LOST, None),
-    (_S.DECIDED, _E.COMMIT): (_S.COMMITTED, _A.COMMIT),
-    (_S.DECIDED, _E.BATCH_FAILED): (_S.COMMITTED, _A.COMMIT),  # commit failed after it had decided
-    (_S.COMMITTED, _E.TAKEN): (_S.COMMITTED, None),  # by the next batch
-    (_S.COMMITTED, _E.COMMIT): (_S.COMMITTED, _A.COMMIT),
-    (_S.COMMITTED, _E.BATCH_FAILED): (_S.COMMITTED, _A.COMMIT),
-    (_S.LOST, _E.TAKEN): (_S.LOST, None),
-    (_S.LOST, _E.COMMIT): (_S.LOST, _A.TELL_LOST),
-    (_S.LOST, _E.BATCH_FAILED): (_S.LOST, _A.TELL_LOST),
-    (_S.ABORTED, _E.TAKEN): (_S.ABORTED, None),
-    (_S.ABORTED, _E.DECISION): (_S.ABORTED, _A.REFUSE),
-    (_S.ABORTED, _E.BATCH_FAILED): (_S.ABORTED, _A.ABORT),  # that fails, which changes nothing
-}
-"""What is not in it cannot happen: only the driver decides, and it commits nothing before."""
-
-
-class Life:
-    """Task 0 of batch 0, led into a state of its transaction by the sink, on a cluster that answers as brokers do."""
-
-    def __init__(self, version):
-        self.cluster, self.version = FakeTransactionCluster(version), version
-        self.begun = self.driver().begin()
-        self.task = ExactlyOnceTask.start(GUARANTEE, self.begun, FakeContext(0))
-        self.transaction = self.task.open_transaction(self.cluster)
-        self.transaction.enroll([T0])
-        self.cluster.produce("p-0", self.transaction.producer, T0, ["row"], version)
-        self.results = []
-        self.batch_failed = []  # slots of tasks that sent no message
-        self.raised = None
-
-    def driver(self):
-        return ExactlyOnce(self.cluster, IDS, timeout_ms=600_000)
-
-    def led_to(self, state):
-        for event in {
-            State.OPEN: [],
-            State.WRITTEN: [Event.WROTE],
-            State.DECIDED: [Event.WROTE, Event.DECISION],
-            State.COMMITTED: [Event.WROTE, Event.DECISION, Event.COMMIT],
-            State.LOST: [Event.WROTE, Event.DECISION, Event.TAKEN],
-            State.ABORTED: [Event.WROTE, Event.TAKEN],
-        }[state]:
-            self.happens(event)
-        assert self.seen() is state
-        return self
-
-    def happens(self, event):
-        """Which calls of the sink, or of somebody else, it takes. What they raise is kept."""
-        before = len(self.cluster.calls)
-        try:
-            getattr(self, "_" + event.name.lower())()
-        except (NotDecided, LostTransactions) as error:
-            self.raised = error
-        return self.cluster.calls[before:]
-
-    def _wrote(self):
-        written = WrittenTransaction(0, *self.transaction.producer, 1, 0)
-        self.results = [TaskResult(self.begun.driver, "q", transaction=written, partitions=(T0,))]
-
-    def _task_failed(self):
-        self.task.abort(self.cluster)
-
-    def _taken(self):
-        self.cluster.transactions.init_producer_id("p-0", 600_000)
-
-    def _decision(self):
-        class DecidesOnly(CommitsOtherwise):
-            def end_tasks(self, decision, transactions):
-                raise Crash
-
-        with suppress(Crash):
-            DecidesOnly(self.cluster, IDS, timeout_ms=600_000).commit(self.results, 0)
-
-    def _commit(self):
-        self.cluster.offsets.pop(("p-kept", T0), None)  # else a begin knows that all have ended, and commits nothing
-        begun = self.driver().begin()
-        plan_task(begun, "q", 0, 0, "fail")
-
-    def _batch_failed(self):
-        self.driver().abort(self.results, 0, () if self.results else (0,), self.begun.driver)
-
-    def seen(self):
-        """The state, from the topic, the decision record and the coordinator."""
-        record = self.cluster.offsets.get(("p-marker", T0))
-        held = self.cluster.by_id["p-0"]
-        if read_committed(self.cluster.logs[T0]):
-            return State.COMMITTED
-        if held.open and held.producer == self.transaction.producer:
-            return State.DECIDED if record else State.WRITTEN if self.results else State.OPEN
-        return State.LOST if record else State.ABORTED
-
-
-CALLS = {
-    Action.ABORT: "end p-0 False",
-    Action.COMMIT: "end p-0 True",
-    Action.FENCE: "init p-0",
-    Action.REFUSE: "describe",
-    Action.TELL_LOST: "end p-0 True",
-}
-
-
-@pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize(("state", "event"), TRANSITIONS, ids=lambda each: each.name)
-def test_a_task_transaction_goes_as_the_table_says(version, state, event):
-    life = Life(version).led_to(state)
-    after, action = TRANSITIONS[state, event]
-    calls = life.happens(event)
-    assert life.seen() is after
-    assert isinstance(life.raised, NotDecided) is (action is Action.REFUSE)
-    assert isinstance(life.raised, LostTransactions) is (action is Action.TELL_LOST)
-    of_task = {call for call in calls if call.startswith(("end p-0", "init p-0"))}
-    if action is None:
-        assert not of_task or event is Event.TAKEN
-    else:
-        assert CALLS[action] in calls
-        assert of_task <= {CALLS[action]}
-
-
-def test_what_is_not_in_the_table_of_a_task_transaction_comes_before_or_after_the_decision():
-    missing = set(product(State, Event)) - TRANSITIONS.keys()
-    decided = {State.DECIDED, State.COMMITTED, State.LOST}
-    for state, event in missing:
-        own = state is not State.OPEN and event in (Event.WROTE, Event.TASK_FAILED)  # the task is done
-        too_early = state is State.OPEN and event is Event.DECISION
-        assert own or too_early or (event is Event.DECISION if state in decided else event is Event.COMMIT)
-
 
 # What begin finds.
 
@@ -308,13 +124,3 @@ def test_a_begin_after_a_crash_does_what_the_table_of_crashes_says(died, marker,
             plan_task(begun, "q", batch_id, 0, "fail")
     else:
         assert plan_task(begun, "q", batch_id, 0, "fail").write is (plan is BatchPlan.WRITE)
-
-
-def test_a_task_that_aborts_too_late_changes_nothing():
-    """Its transaction was opened anew by another attempt."""
-    life = Life(2).led_to(State.OPEN)
-    life.happens(Event.TAKEN)
-    with pytest.raises(BrokerError):
-        life.cluster.transactions.end("p-0", life.transaction.producer, False, 2)
-    life.happens(Event.TASK_FAILED)
-    assert life.seen() is State.ABORTED
