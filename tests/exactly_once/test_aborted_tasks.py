@@ -7,14 +7,12 @@ may even return from `write`. tests/spark/test_stopped_queries.py looks again.
 """
 
 import json
-import pickle
 import threading
 
 import pyarrow as pa
 import pytest
 from fake_broker import SILENCE, FakeKafka, FakeNet
-from producers_of_fakes import run_task
-from pyspark.sql.types import BinaryType, StructField, StructType
+from producers_of_fakes import Spark, run_task
 from sink_fakes import T0, FakeTransactions, Rig
 from transaction_fakes import CommitsOtherwise, FakeContext, FakeTransactionCluster, read_committed
 
@@ -27,10 +25,6 @@ from kafkasource.exactly_once.task.plan import TaskResult
 from kafkasource.exactly_once.task.task import ExactlyOnceTask, Guarantee
 from kafkasource.kafka.producer.producer_id import TaskTransaction
 from kafkasource.kafka.protocol.apis import END_TXN
-from kafkasource.sink import writer as writer_module
-from kafkasource.sink.clusters import targets
-from kafkasource.sink.clusters.targets import ONLY
-from kafkasource.sink.writer import StreamWriter
 from kafkasource.types import TopicPartition, Written
 
 IDS = TransactionalIds("p")
@@ -294,74 +288,50 @@ def test_a_failed_decision_stays_readable_in_the_drivers_transaction(version):
 
 # The writers.
 
-SCHEMA = StructType([StructField("value", BinaryType())])
-WRITTEN = {"kafka.bootstrap.servers": "bootstrap:9092", "topic": "t", "deliveryGuarantee": "exactly_once"}
-
-
-def stream_writer(**written):
-    return StreamWriter(targets.parse(WRITTEN | {"transactionalIdPrefix": "p"} | written), SCHEMA)
-
 
 @pytest.fixture(params=["false", "true"], ids=["transactions", "atomic"])
 def stopped(request, monkeypatch):
-    """A micro-batch that began, and whose only task wrote a row that nobody heard of; and the writer to abort it."""
-    cluster = FakeTransactionCluster(2)
-    monkeypatch.setattr(writer_module, "shared_cluster", lambda config: cluster)
-    begun = pickle.loads(pickle.dumps(stream_writer(atomicBatch=request.param)))._begun[ONLY]
-    run(cluster, begun, guarantee=OWN_TRANSACTIONS if request.param == "false" else ATOMIC)
-    return cluster, stream_writer(atomicBatch=request.param)
+    """A micro-batch that began, and whose only task wrote a row that nobody heard of."""
+    spark = Spark(monkeypatch, atomicBatch=request.param)
+    spark.task(spark.sent(), 0, b"row")
+    return spark
 
 
 @pytest.fixture
 def application(tmp_path, monkeypatch):
     """Spark's folder for the temporary files of an application."""
-    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},/elsewhere")
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     return tmp_path
-
-
-def test_a_stopped_query_leaves_nothing_open(application, stopped):
-    cluster, writer = stopped
-    assert open_names(cluster)
-    writer.abort([None], 0)
-    assert open_names(cluster) == []
 
 
 def test_a_batch_whose_turn_is_not_known_is_left_to_the_next_begin(monkeypatch, stopped):
     monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
-    cluster, writer = stopped
-    before = list(cluster.calls)
-    writer.abort([None], 0)
-    assert cluster.calls == before
-    pickle.dumps(stream_writer())
-    assert open_names(cluster) == []
+    before = list(stopped.cluster.calls)
+    stopped.writer().abort([None], 0)
+    assert stopped.cluster.calls == before
+    stopped.sent()
+    assert stopped.open() == []
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"producer_id": "x"}', "null"])
 def test_a_turn_that_cannot_be_read_is_no_turn(application, stopped, text):
-    cluster, writer = stopped
     (file,) = application.iterdir()
-    assert set(json.loads(file.read_text())) == {
-        "prefix",
-        "producer_id",
-        "producer_epoch",
-        "transaction_version",
-        "number",
-    }
+    names = {"prefix", "producer_id", "producer_epoch", "transaction_version", "number"}
+    assert set(json.loads(file.read_text())) == names
     file.write_text(text)
-    before = list(cluster.calls)
-    writer.abort([None], 0)
-    assert cluster.calls == before
+    before = list(stopped.cluster.calls)
+    stopped.writer().abort([None], 0)
+    assert stopped.cluster.calls == before
 
 
 def test_an_abort_that_finds_no_broker_ends_in_seconds_with_a_warning(application, monkeypatch, caplog):
     """`query.stop()` waits for it."""
-    net = FakeNet(FakeKafka(nodes=2, topics={"t": 1}))
-    cluster = net.cluster()
-    monkeypatch.setattr(writer_module, "shared_cluster", lambda config: cluster)
-    pickle.dumps(stream_writer())
+    net, spark = FakeNet(FakeKafka(nodes=2, topics={"t": 1})), Spark(monkeypatch)
+    spark.clusters["only"] = net.cluster()
+    spark.sent()
     net.kafka.fault(END_TXN, *[SILENCE] * 100)
     began = net.now
-    stream_writer().abort([None], 3)
+    spark.writer().abort([None], 3)
     assert net.now - began < 25
     assert "batch 3 failed, and its transactions may stay open" in caplog.text
     assert threading.active_count() < 50

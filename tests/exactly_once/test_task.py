@@ -1,38 +1,27 @@
 """A task that writes exactly once: what it refuses, when it opens its transaction, and what it tells the driver."""
 
-import pickle
-from itertools import accumulate
-
 import pyarrow as pa
 import pytest
-from packed_values import packed
 from producers_of_fakes import run_task
+from sink_fakes import T0
+from test_aborted_tasks import ATOMIC, OWN_TRANSACTIONS, driver
 from transaction_fakes import STREAM, FakeContext, FakeTransactionCluster, read_committed, still_open
 
 from kafkasource.errors import OptionError
 from kafkasource.exactly_once.driver import begin
-from kafkasource.exactly_once.driver.driver import ExactlyOnce
-from kafkasource.exactly_once.errors import CannotWriteOnce, CheckpointBehind, LostTransactions
+from kafkasource.exactly_once.errors import CannotWriteOnce, LostTransactions
 from kafkasource.exactly_once.names import WrittenTransaction
-from kafkasource.exactly_once.query_identity import IdentitySource
 from kafkasource.exactly_once.task.plan import TaskPlan
-from kafkasource.exactly_once.task.task import ExactlyOnceTask, Guarantee
-from kafkasource.kafka.producer.rows import InvalidRow
-from kafkasource.kafka.records.arrow.packed import PACKED_COLUMN, PACKED_SCHEMA
-from kafkasource.sink.columns import SinkSchema
-from kafkasource.types import TopicPartition, Written
-
-T0 = TopicPartition("t", 0)
-OWN_TRANSACTIONS = Guarantee(IdentitySource("p"), 600_000, False, "fail")
-ATOMIC = Guarantee(IdentitySource("p"), 600_000, True, "fail")
-
-
-def driver(cluster, guarantee=OWN_TRANSACTIONS):
-    return ExactlyOnce(cluster, guarantee.identity.find(), timeout_ms=600_000, atomic=guarantee.atomic)
+from kafkasource.exactly_once.task.task import ExactlyOnceTask
+from kafkasource.types import Written
 
 
 def batches(*values):
     return iter([pa.record_batch([pa.array(some, pa.binary())], names=["value"]) for some in values])
+
+
+def started(begun):
+    return ExactlyOnceTask.start(OWN_TRANSACTIONS, begun, FakeContext())
 
 
 def run(cluster, task, rows, upstream=None):
@@ -47,26 +36,11 @@ def run(cluster, task, rows, upstream=None):
     return run_task(task, rows, cluster, write)
 
 
-@pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("guarantee", [OWN_TRANSACTIONS, ATOMIC])
-def test_what_a_task_writes_is_seen_once_the_driver_commits(version, guarantee):
-    cluster = FakeTransactionCluster(version)
-    begun = pickle.loads(pickle.dumps(driver(cluster, guarantee).begin()))
-    result, written = run(
-        cluster, ExactlyOnceTask.start(guarantee, begun, FakeContext()), batches([b"a", b"b"], [], [b"c"])
-    )
-    result = pickle.loads(pickle.dumps(result))
-    assert written[T0].records == 3
-    assert not read_committed(cluster.logs[T0])
-    driver(cluster, guarantee).commit([result], 0)
-    assert read_committed(cluster.logs[T0]) == [b"a", b"b", b"c"]
-
-
 def test_a_task_without_rows_opens_no_transaction():
     cluster = FakeTransactionCluster(2)
     begun = driver(cluster).begin()
     before = list(cluster.calls)
-    result, written = run(cluster, ExactlyOnceTask.start(OWN_TRANSACTIONS, begun, FakeContext()), batches([], []))
+    result, written = run(cluster, started(begun), batches([], []))
     assert (result.transaction, result.partitions, written) == (None, (), {})
     assert cluster.calls == before
 
@@ -93,14 +67,6 @@ def run_all(cluster, batch_id, *rows):
     ]
 
 
-def test_the_first_tasks_after_a_start_end_what_is_open_in_their_slots_even_without_rows(old_cluster, monkeypatch):
-    run_all(old_cluster, 0, [b"a"], [b"b"], [b"c"])
-    monkeypatch.setattr(begin, "_begun", {})  # the application was killed, and starts again
-    driver(old_cluster).commit(run_all(old_cluster, 0, [b"abc"], None, None), 0)
-    assert read_committed(old_cluster.logs[T0]) == [b"abc"]
-    assert not still_open(old_cluster.logs[T0])
-
-
 def test_tasks_without_rows_cost_nothing_while_one_process_decides_batch_after_batch(old_cluster):
     driver(old_cluster).commit(run_all(old_cluster, 0, [b"a"], None), 0)
     for batch_id in (1, 2):
@@ -125,27 +91,13 @@ def test_but_they_end_what_is_left_after_a_batch_that_was_not_decided_or_a_run_e
 def test_a_batch_that_is_decided_already_is_read_to_its_end_and_not_written():
     cluster = FakeTransactionCluster(2)
     begun = driver(cluster).begin()
-    driver(cluster).commit(
-        [run(cluster, ExactlyOnceTask.start(OWN_TRANSACTIONS, begun, FakeContext()), batches([b"a"]))[0]], 0
-    )
+    driver(cluster).commit([run(cluster, started(begun), batches([b"a"]))[0]], 0)
     begun = driver(cluster).begin()
     before, rows = list(cluster.calls), batches([b"a"], [b"b"])
-    result, _ = run(cluster, ExactlyOnceTask.start(OWN_TRANSACTIONS, begun, FakeContext()), rows)
+    result, _ = run(cluster, started(begun), rows)
     assert result.skipped
     assert list(rows) == []
     assert cluster.calls == before
-
-
-def test_an_error_in_the_rows_upstream_leaves_the_transaction_undecided():
-    cluster = FakeTransactionCluster(2)
-    begun = driver(cluster).begin()
-
-    def rows():
-        yield from batches([b"a"])
-        raise ZeroDivisionError("in the user's code")
-
-    with pytest.raises(ZeroDivisionError):
-        run(cluster, ExactlyOnceTask.start(OWN_TRANSACTIONS, begun, FakeContext()), rows())
 
 
 @pytest.mark.parametrize(
@@ -155,8 +107,8 @@ def test_an_error_in_the_rows_upstream_leaves_the_transaction_undecided():
 def test_rows_written_again_must_be_those_that_were_lost(rows, same):
     cluster = FakeTransactionCluster(2)
     begun = driver(cluster).begin()
-    first, _ = run(cluster, ExactlyOnceTask.start(OWN_TRANSACTIONS, begun, FakeContext()), batches([b"a", b"b"]))
-    task = ExactlyOnceTask.start(OWN_TRANSACTIONS, begun, FakeContext())
+    first, _ = run(cluster, started(begun), batches([b"a", b"b"]))
+    task = started(begun)
     task.plan = TaskPlan(True, first.transaction)
     if same:
         assert run(cluster, task, batches(*rows))[0].replaces
@@ -205,50 +157,3 @@ def test_the_tasks_of_a_batch_write_go_by_its_own_id():
     begun = driver(FakeTransactionCluster(2)).begin("w")
     task = ExactlyOnceTask.start(OWN_TRANSACTIONS, begun, FakeContext(3)).task
     assert (task.query_id, task.batch_id, task.slot) == ("w", 0, 3)
-
-
-# Packed records: Spark's row is a piece of a fetch's answer, and where fetches end differs from run to run.
-
-
-def pieces(*sizes):
-    """Records 0, 1, 2 ... of a partition, so many in each piece."""
-    ends = [*accumulate(sizes)]
-    return [
-        packed([b"%d" % number for number in range(end - size, end)]) for size, end in zip(sizes, ends, strict=True)
-    ]
-
-
-def run_packed(cluster, task, found):
-    def write(values, transaction):
-        cluster.produce(transaction.transactional_id, transaction.producer, T0, values, 2)
-        return {T0: Written(len(values), 1, 0, len(values) - 1)}
-
-    return run_task(task, found, cluster, write, SinkSchema(None, {PACKED_COLUMN: 0}))[0]
-
-
-def packed_batch(cluster, *sizes):
-    task = ExactlyOnceTask.start(OWN_TRANSACTIONS, driver(cluster).begin(), FakeContext())
-    driver(cluster).commit([run_packed(cluster, task, pieces(*sizes))], 0)
-
-
-@pytest.mark.parametrize("again", [(3, 2), (5,), (1, 1, 1, 1, 1)])
-def test_a_batch_of_packed_records_that_is_in_the_topics_is_skipped_however_it_is_cut(again):
-    cluster = FakeTransactionCluster(2)
-    packed_batch(cluster, 3, 2)
-    before = dict(cluster.logs)
-    packed_batch(cluster, *again)
-    assert cluster.logs == before
-
-
-def test_a_batch_of_packed_records_that_is_planned_anew_with_more_of_them_is_refused():
-    cluster = FakeTransactionCluster(2)
-    packed_batch(cluster, 3, 2)
-    with pytest.raises(CheckpointBehind, match=r"decided with 5 rows \(.*\), and now it has 6"):
-        packed_batch(cluster, 3, 3)
-
-
-def test_a_packed_value_of_something_else_fails_before_it_is_counted():
-    cluster = FakeTransactionCluster(2)
-    task = ExactlyOnceTask.start(OWN_TRANSACTIONS, driver(cluster).begin(), FakeContext())
-    with pytest.raises(InvalidRow, match="is for what 'packRecords' reads"):
-        run_packed(cluster, task, [pa.RecordBatch.from_pydict({"records": [b"x"]}, PACKED_SCHEMA)])
