@@ -14,7 +14,7 @@ import pytest
 from fake_broker import SILENCE, FakeKafka, FakeNet
 from producers_of_fakes import Spark, run_task
 from sink_fakes import T0, FakeTransactions, Rig
-from transaction_fakes import CommitsOtherwise, FakeContext, FakeTransactionCluster, read_committed
+from transaction_fakes import FakeContext, FakeTransactionCluster, but_first, read_committed
 
 from kafkasource.errors import ConnectionLost, KafkaSourceError
 from kafkasource.exactly_once.driver.driver import ExactlyOnce
@@ -263,12 +263,8 @@ def test_decided_transactions_are_never_aborted(version):
     begun = driver(cluster).begin()
     results = [run(cluster, begun, slot) for slot in range(2)]
 
-    class Crashing(CommitsOtherwise):
-        def end_tasks(self, decision, transactions):
-            raise Boom
-
     with pytest.raises(Boom):
-        Crashing(cluster, IDS, timeout_ms=600_000).commit(results, 0)
+        but_first(fails)(cluster, IDS, timeout_ms=600_000).commit(results, 0)
     driver(cluster).abort([], 0, range(2), begun.driver)  # as if no message had come
     driver(cluster).begin()
     assert sum(len(read_committed(log)) for log in cluster.logs.values()) == 2

@@ -1,17 +1,15 @@
 """The driver's side on the real client and three in-process brokers, each the coordinator of some; answers get lost."""
 
 import pytest
-from fake_broker import CLOSE, Cut, Error, FakeKafka, FakeNet
+from driver_world import IDS, T, World
+from fake_broker import CLOSE, Cut, Error
 from fake_transactions import LAST_EPOCH
-from transaction_fakes import CommitsOtherwise, FakeContext
+from transaction_fakes import FakeContext, but_first
 
 from kafkasource.exactly_once.decision_status import LastBatch
-from kafkasource.exactly_once.driver.driver import ExactlyOnce
 from kafkasource.exactly_once.errors import LostTransactions, NotDecided
-from kafkasource.exactly_once.names import TransactionalIds, WrittenTransaction
 from kafkasource.exactly_once.query_identity import IdentitySource
 from kafkasource.exactly_once.task.content import ContentSum
-from kafkasource.exactly_once.task.plan import TaskResult
 from kafkasource.exactly_once.task.task import ExactlyOnceTask, Guarantee
 from kafkasource.kafka.protocol.apis import (
     ADD_OFFSETS_TO_TXN,
@@ -23,44 +21,11 @@ from kafkasource.kafka.protocol.apis import (
     OFFSET_FETCH,
     TXN_OFFSET_COMMIT,
 )
-from kafkasource.types import TopicPartition
-
-IDS = TransactionalIds("p")
-T = [TopicPartition("t", number) for number in range(4)]
-
-
-class World:
-    def __init__(self, tv):
-        self.kafka = FakeKafka(nodes=3, topics={"t": 4})
-        self.kafka.transaction_version = tv
-        self.kafka.coordinators = {IDS.task(slot): 1 + slot % 3 for slot in range(4)} | {IDS.driver: 2}
-        self.cluster = FakeNet(self.kafka).cluster(request_timeout_ms=5_000, default_api_timeout_ms=20_000)
-
-    def driver(self):
-        return ExactlyOnce(self.cluster, IDS, timeout_ms=600_000)
-
-    def write(self, begun, slot):
-        """A task's transaction with a row in it."""
-        name, decider = IDS.task(slot), begun.driver
-        producer = self.cluster.transactions.init_producer_id(name, 600_000)
-        if decider.transaction_version == 1:
-            self.cluster.transactions.add_partitions(name, producer, [T[slot]])
-        else:  # as Produce v12 does
-            self.kafka.transactions[name].state = "Ongoing"
-            self.kafka.transactions[name].partitions.add(("t", slot))
-        return TaskResult(decider, "q", transaction=WrittenTransaction(slot, *producer, 1, 0), partitions=(T[slot],))
-
-    def written(self):
-        begun = self.driver().begin()
-        return [self.write(begun, slot) for slot in range(4)]
-
-    def states(self):
-        return [self.kafka.transactions[IDS.task(slot)].state for slot in range(4)]
 
 
 @pytest.fixture(params=[1, 2])
 def world(request):
-    return World(request.param)
+    return World(request.param, request_timeout_ms=5_000, default_api_timeout_ms=20_000)
 
 
 def test_all_transactions_are_committed_wherever_their_coordinators_are(world):
@@ -117,14 +82,10 @@ def test_transactions_that_timed_out_before_the_decision_undo_it_and_after_it_ar
     world.driver().abort(results, 7)
     assert "Ongoing" not in world.states()
 
-    class Late(CommitsOtherwise):
-        def end_tasks(self, decision, transactions):
-            world.kafka.time_out("p-3")
-            return super().end_tasks(decision, transactions)
-
     results = world.written()
+    late = world.driver(but_first(lambda: world.kafka.time_out("p-3")))
     with pytest.raises(LostTransactions, match=r"tasks \[3\] \(1 rows\)"):
-        Late(world.cluster, IDS, timeout_ms=600_000).commit(results, 7)
+        late.commit(results, 7)
     assert [transaction.slot for transaction in world.driver().begin().lost] == [3]
 
 

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 from test_exactly_once import ANY_DIALECT, IDS, Query, check, content_of, decided_then_lost, seen
-from transaction_fakes import CommitsOtherwise, Crash, FakeTransactionCluster, still_open
+from transaction_fakes import Crash, FakeTransactionCluster, but_first, still_open
 
 from kafkasource.errors import DeadlineExceeded
 from kafkasource.exactly_once.decision_status import DecisionStatus
@@ -252,13 +252,9 @@ def test_a_batch_write_that_lost_rows_itself_says_that_the_others_are_there(vers
     cluster = FakeTransactionCluster(version)
     _, _, results, _ = decided_write(cluster, count(0, 60_000))
 
-    class Late(CommitsOtherwise):
-        def end_tasks(self, decision, transactions):
-            cluster.time_is_up()
-            return super().end_tasks(decision, transactions)
-
+    late = but_first(cluster.time_is_up)(cluster, IDS, timeout_ms=600_000)
     with pytest.raises(LostTransactions, match=r"this batch write was decided.*tasks \[0, 1, 2\].*do not run"):
-        Late(cluster, IDS, timeout_ms=600_000).commit(results, 0)
+        late.commit(results, 0)
 
 
 def test_a_batch_write_of_which_nobody_knows_whether_it_is_decided_says_so(monkeypatch):

@@ -6,11 +6,11 @@ import time
 import uuid
 
 import pytest
-from fake_broker import FakeKafka, FakeNet, FakeTransport
-from sink_fakes import T0
+from driver_world import IDS, World
+from fake_broker import FakeNet, FakeTransport
 
 from kafkasource.exactly_once.driver.driver import ExactlyOnce
-from kafkasource.exactly_once.names import TransactionalIds, WrittenTransaction
+from kafkasource.exactly_once.names import TransactionalIds
 from kafkasource.exactly_once.task import transactions as task_transactions
 from kafkasource.exactly_once.task.plan import TaskResult
 from kafkasource.kafka.cluster.cluster import Cluster
@@ -19,7 +19,6 @@ from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.protocol.apis import LIST_TRANSACTIONS
 from kafkasource.types import TopicPartition
 
-IDS = TransactionalIds("p")
 ROUND_TRIP_S = 0.1
 
 
@@ -43,37 +42,6 @@ class FarNet(FakeNet):
         return transport
 
 
-class World:
-    def __init__(self, version, net=FarNet):
-        self.kafka = FakeKafka(nodes=3, topics={"t": 4})
-        self.kafka.transaction_version = version
-        self.kafka.coordinators = {IDS.task(slot): 1 + slot % 3 for slot in range(4)}
-        self.kafka.coordinators |= {IDS.driver: 2, IDS.marker_group: 3, IDS.kept_group: 2}
-        self.net = net(self.kafka)
-        self.cluster = self.net.cluster()
-
-    def driver(self):
-        return ExactlyOnce(self.cluster, IDS, timeout_ms=600_000)
-
-    def write(self, decider, slot):
-        """A transaction with a row in it."""
-        name = IDS.task(slot)
-        producer = self.cluster.transactions.init_producer_id(name, 600_000)
-        self.kafka.transactions[name].state = "Ongoing"
-        self.kafka.transactions[name].partitions.add(("t", slot))
-        return TaskResult(decider, "q", transaction=WrittenTransaction(slot, *producer, 1, 0), partitions=(T0,))  # type: ignore[call-arg]
-
-    def open_names(self):
-        return [name for name, each in self.kafka.transactions.items() if each.state == "Ongoing"]
-
-    def cut_off(self, node):
-        """The driver cannot reach it any more: it hears nothing, though it is among the cluster's brokers."""
-        self.net.fates[f"broker-{node}"] = "unreachable"
-        for transport in self.net.live():
-            if transport.node_id == node:
-                transport.fate, transport.reset = "unreachable", True
-
-
 @pytest.fixture(params=[1, 2])
 def version(request):
     return request.param
@@ -90,11 +58,10 @@ def test_what_does_not_depend_on_each_other_goes_together(version):
 
     Where nothing is kept yet the decision is read once more, before another query could be fenced.
     """
-    world = World(version)
+    world = World(version, FarNet)
     world.driver().begin()
     assert round_trips(world, world.driver().begin) == 4
-    decider = world.driver().begin().driver
-    world.driver().commit([world.write(decider, slot) for slot in range(2)], 0)
+    world.driver().commit(world.written(range(2)), 0)
     assert round_trips(world, world.driver().begin) == 3
 
 
@@ -103,10 +70,9 @@ def test_a_commit_has_only_steps_that_follow_from_each_other(version):
 
     The older dialect adds the group to the transaction before it offers. More tasks take no more round trips.
     """
-    world = World(version)
+    world = World(version, FarNet)
     for batch_id, tasks in enumerate((1, 4)):
-        decider = world.driver().begin().driver
-        written = [world.write(decider, slot) for slot in range(tasks)]
+        written = world.written(range(tasks))
         if batch_id == 0:
             world.cluster.transactions.describe([IDS.task(slot) for slot in range(4)])  # their coordinators are known
         assert round_trips(world, lambda: world.driver().commit(written, batch_id)) == {1: 7, 2: 6}[version]  # noqa: B023
@@ -114,7 +80,7 @@ def test_a_commit_has_only_steps_that_follow_from_each_other(version):
 
 def test_the_coordinators_are_looked_up_together(version):
     """One round trip more, after one more as nothing is kept yet; it was nine."""
-    world = World(version)
+    world = World(version, FarNet)
     world.cluster.supports(LIST_TRANSACTIONS)
     for node in world.kafka.node_ids:
         world.cluster.caller.call(node, LIST_TRANSACTIONS, {"state_filters": []})
@@ -122,20 +88,16 @@ def test_the_coordinators_are_looked_up_together(version):
 
 
 def test_a_begin_finds_what_is_open_and_aborts_it(version):
-    world = World(version)
-    decider = world.driver().begin().driver
-    for slot in range(4):
-        world.write(decider, slot)
+    world = World(version, FarNet)
+    world.written()
     assert world.driver().begin().driver.aborted == 4
     assert world.open_names() == []
 
 
 def test_a_broker_that_cannot_be_reached_is_gone_without_and_named(version, caplog):
     task_transactions._warned.clear()
-    world = World(version, FakeNet)
-    decider = world.driver().begin().driver
-    for slot in range(4):
-        world.write(decider, slot)  # 0 and 3 are coordinated by broker 1
+    world = World(version)
+    world.written()  # 0 and 3 are coordinated by broker 1
     world.cut_off(1)
     began = world.net.now
     with caplog.at_level(logging.WARNING, "kafkasource.sink"):
@@ -153,13 +115,9 @@ def test_a_broker_that_cannot_be_reached_is_gone_without_and_named(version, capl
 
 
 def test_what_an_unreachable_broker_coordinated_is_aborted_where_it_moved_to(version):
-    world = World(version, FakeNet)
-    decider = world.driver().begin().driver
-    results = [world.write(decider, slot) for slot in range(4)]
-    world.driver().commit(results, 0)
-    decider = world.driver().begin().driver
-    for slot in range(4):
-        world.write(decider, slot)
+    world = World(version)
+    world.driver().commit(world.written(), 0)
+    world.written()
     world.cut_off(1)
     world.cluster.transactions.list_reachable("p-")  # and only then it moves
     real = world.cluster.transactions.list_reachable
@@ -177,8 +135,8 @@ def test_what_an_unreachable_broker_coordinated_is_aborted_where_it_moved_to(ver
 
 
 def test_a_transaction_left_open_at_an_unreachable_broker_is_aborted_by_the_task_that_opens_it_again(version):
-    world = World(version, FakeNet)
-    stale = world.write(world.driver().begin().driver, 0)
+    world = World(version)
+    (stale,) = world.written([0])
     world.cut_off(1)
     decider = world.driver().begin().driver
     assert world.open_names() == ["p-0"]

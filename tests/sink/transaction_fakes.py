@@ -355,6 +355,17 @@ class CommitsOtherwise(ExactlyOnce):
         return self.commit_all(decision, transactions)
 
 
+def but_first(act):
+    """The driver's side, where this happens between the decision and the commit of the task transactions."""
+
+    class ButFirst(CommitsOtherwise):
+        def end_tasks(self, decision, transactions):
+            act()
+            return super().end_tasks(decision, transactions)
+
+    return ButFirst
+
+
 def read_committed(log):
     """What a reader with isolation.level=read_committed sees: written without a line of the sink's."""
     seen, held = [], {}
