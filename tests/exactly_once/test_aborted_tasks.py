@@ -139,16 +139,13 @@ def test_in_dialect_1_a_transaction_with_a_request_that_may_yet_arrive_is_left_t
 def test_a_task_that_fails_waits_until_nothing_of_it_is_on_the_wire():
     rig = Rig()
     transaction = TaskTransaction.open(FakeTransactions(), "p-0", 600_000, 1)
-    delivery = rig.sender.begin(transaction)
-    rig.append(delivery, count=3)
-    (sent,) = rig.turn()
+    delivery, sent = rig.send(count=3, transaction=transaction)
     rig.append(delivery, count=3)
     delivery.fail(Boom())
     rig.sender.end(delivery)
     rig.turn()
     assert not transaction.left.is_set()
-    sent.answer()
-    rig.turn()
+    rig.answer(sent)
     assert transaction.left.is_set()
     assert not transaction.unanswered
     assert len(rig.client.sent) == 1
@@ -158,11 +155,8 @@ def test_a_task_that_fails_with_all_acknowledged_does_not_wait_for_the_senders_n
     """There is nothing that would end its poll."""
     rig = Rig()
     transaction = TaskTransaction.open(FakeTransactions(), "p-0", 600_000, 1)
-    delivery = rig.sender.begin(transaction)
-    rig.append(delivery)
-    (sent,) = rig.turn()
-    sent.answer()
-    rig.turn()
+    delivery, sent = rig.send(transaction=transaction)
+    rig.answer(sent)
     delivery.fail(Boom())
     rig.sender.end(delivery)
     left_before_poll = []
@@ -174,9 +168,7 @@ def test_a_task_that_fails_with_all_acknowledged_does_not_wait_for_the_senders_n
 def test_a_request_whose_answer_was_lost_is_remembered_by_its_transaction():
     rig = Rig()
     transaction = TaskTransaction.open(FakeTransactions(), "p-0", 600_000, 1)
-    delivery = rig.sender.begin(transaction)
-    rig.append(delivery)
-    (sent,) = rig.turn()
+    delivery, sent = rig.send(transaction=transaction)
     sent.fail(ConnectionLost("gone"))
     delivery.fail(Boom())
     rig.sender.end(delivery)

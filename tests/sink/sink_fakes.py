@@ -240,6 +240,18 @@ class Rig:
         rows = columns(count, value)
         self.accumulator.append(tp.topic, rows, None, [(tp.partition, 0, count)], delivery)
 
+    def send(self, tp=T0, count=1, transaction=None, delivery=None, value=b"v" * 100):
+        """A task's batch, and the one request that it is in."""
+        delivery = delivery or self.sender.begin(transaction)
+        self.append(delivery, tp, count, value)
+        (sent,) = self.turn()
+        return delivery, sent
+
+    def answer(self, sent, offsets=None, codes=None, **extra):
+        """As a broker does, and the sender takes it in. `codes`: of each partition, or one for T0."""
+        sent.answer(offsets, {T0: codes} if isinstance(codes, int) else codes, **extra)
+        return self.turn()
+
     def turn(self, times=3):
         """Turns of the sender's loop; the first may be spent on the producer id."""
         before = len(self.client.sent)

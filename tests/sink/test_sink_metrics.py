@@ -31,11 +31,9 @@ def test_records_bytes_and_latency_of_what_is_acknowledged(rig, counted):
     rig = rig()
     delivery = rig.sender.begin()
     rig.append(delivery, T0, count=10)
-    rig.append(delivery, T1, count=5)
-    (sent,) = rig.turn()
+    _, sent = rig.send(T1, count=5, delivery=delivery)
     rig.clock.now_ms += 30
-    sent.answer()
-    rig.turn()
+    rig.answer(sent)
     assert counted("kafkasource_records_written_total") == 15
     assert counted("kafkasource_bytes_written_total") == sum(len(batch) for batch in sent.batches.values())
     counts, total = counted("kafkasource_produce_latency_seconds")
@@ -44,24 +42,19 @@ def test_records_bytes_and_latency_of_what_is_acknowledged(rig, counted):
 
 def test_a_batch_sent_again_is_one_retry_and_its_records_count_once(rig, counted):
     rig = rig()
-    rig.append(rig.sender.begin(), count=3)
-    (first,) = rig.turn()
-    first.answer(codes={T0: NOT_LEADER})
-    rig.turn()
+    _, first = rig.send(count=3)
+    rig.answer(first, codes=NOT_LEADER)
     rig.clock.now_ms += rig.config.retry_backoff_ms
     (second,) = rig.turn()
-    second.answer()
-    rig.turn()
+    rig.answer(second)
     assert counted("kafkasource_produce_retries_total") == 1
     assert counted("kafkasource_records_written_total") == 3
 
 
 def test_a_batch_that_is_too_large_is_one_split(rig, counted):
     rig = rig()
-    rig.append(rig.sender.begin(), count=30)
-    (sent,) = rig.turn()
-    sent.answer(codes={T0: TOO_LARGE})
-    rig.turn()
+    _, sent = rig.send(count=30)
+    rig.answer(sent, codes=TOO_LARGE)
     assert counted("kafkasource_batches_split_total") == 1
     assert counted("kafkasource_produce_retries_total") == 0
 

@@ -38,9 +38,7 @@ def with_codec(rig, codec):
 def test_an_older_broker_gets_message_sets(version, magic, codec):
     rig = old(version)
     with_codec(rig, codec)
-    delivery = rig.sender.begin()
-    rig.append(delivery, count=5)
-    (sent,) = rig.turn()
+    delivery, sent = rig.send(count=5)
     time = (0, 1) if magic else (-1, -1)
     assert rows_of(sent.batches[T0]) == [(i, *time, None, b"v" * 100) for i in range(5)]
     sent.answer({T0: 7})
@@ -70,8 +68,7 @@ def test_a_retry_keeps_the_order():
     rig = old(1)
     delivery = rig.sender.begin()
     rig.append(delivery, value=b"first" * 800)
-    rig.append(delivery, value=b"second" * 600)
-    (sent,) = rig.turn()
+    _, sent = rig.send(value=b"second" * 600, delivery=delivery)
     sent.answer(codes={T0: NotLeaderOrFollower.CODE})
     rig.clock.now_ms += 10_000
     (again,) = rig.turn()
@@ -116,9 +113,7 @@ def test_whatever_fails_nothing_is_lost_or_out_of_order(outcomes):
 
 def test_the_same_batch_goes_as_the_broker_of_the_moment_takes_it():
     rig = old(1)
-    delivery = rig.sender.begin()
-    rig.append(delivery)
-    (sent,) = rig.turn()
+    _, sent = rig.send()
     assert sent.batches[T0][16] == 0
     sent.fail(error_for(NotLeaderOrFollower.CODE, "moved"))
     rig.client.produce_version = 13
@@ -235,9 +230,7 @@ def test_a_transaction_is_never_written_as_message_sets():
 
 def test_a_message_set_that_is_too_large_is_sent_in_pieces():
     rig = old(1)
-    delivery = rig.sender.begin()
-    rig.append(delivery, count=8)
-    (sent,) = rig.turn()
+    delivery, sent = rig.send(count=8)
     sent.answer(codes={T0: 10})
     rows = []
     while delivery.records < 8:

@@ -31,11 +31,8 @@ def error_of(delivery):
 
 def test_an_acknowledged_batch_tells_records_bytes_and_last_offset():
     rig = Rig()
-    delivery = rig.sender.begin()
-    rig.append(delivery, count=10)
-    (sent,) = rig.turn()
-    sent.answer({T0: 500})
-    rig.turn()
+    delivery, sent = rig.send(count=10)
+    rig.answer(sent, {T0: 500})
     delivery.wait(lambda: True)
     assert (delivery.records, delivery.last_offsets) == (10, {T0: 509})
     assert delivery.bytes == len(sent.batches[T0])
@@ -44,8 +41,7 @@ def test_an_acknowledged_batch_tells_records_bytes_and_last_offset():
 
 def test_the_request_asks_for_all_replicas_and_names_no_transaction():
     rig = Rig()
-    rig.append(rig.sender.begin())
-    (sent,) = rig.turn()
+    _, sent = rig.send()
     assert sent.body["acks"] == -1
     assert sent.body["transactional_id"] is None
     assert sent.body["timeout_ms"] == 30_000
@@ -55,10 +51,8 @@ def test_sequences_go_on_per_partition():
     rig = Rig()
     delivery = rig.sender.begin()
     for tp, count in [(T0, 3), (T1, 5), (T0, 2)]:
-        rig.append(delivery, tp, count)
-        (sent,) = rig.turn()
-        sent.answer()
-        rig.turn()
+        _, sent = rig.send(tp, count, delivery=delivery)
+        rig.answer(sent)
     found = [producer_of(batch) for sent in rig.client.sent for batch in sent.batches.values()]
     assert found == [(1000, 0, 0, 3), (1000, 0, 0, 5), (1000, 0, 3, 2)]
 
@@ -86,16 +80,13 @@ def test_acks_0_expects_no_response():
 @pytest.mark.parametrize("code", [NOT_LEADER, TIMED_OUT, 2, 3, 5, 8, 19, 20, 56, UNKNOWN_PRODUCER, 74])
 def test_a_retriable_error_sends_the_same_bytes_again(code):
     rig = Rig()
-    delivery = rig.sender.begin()
-    rig.append(delivery, count=3)
-    (first,) = rig.turn()
+    delivery, first = rig.send(count=3)
     first.answer(codes={T0: code})
     assert rig.turn() == []  # backing off
     rig.clock.now_ms += rig.config.retry_backoff_ms
     (second,) = rig.turn()
     assert second.batches == first.batches
-    second.answer({T0: 7})
-    rig.turn()
+    rig.answer(second, {T0: 7})
     delivery.wait(lambda: True)
     assert delivery.last_offsets == {T0: 9}
     assert rig.leaked_bytes == 0
@@ -106,8 +97,7 @@ def test_a_batch_that_brokers_refuse_for_three_seconds_is_warned_of_once(caplog)
     rig.append(rig.sender.begin(), count=3)
     for second in range(6):
         (sent,) = rig.turn()
-        sent.answer(codes={T0: 19})
-        rig.turn()
+        rig.answer(sent, codes=19)
         assert len(caplog.messages) == (second >= 3)
         rig.clock.now_ms += 1000
     for part in ("t-0", "NOT_ENOUGH_REPLICAS", "4 attempts", "'kafka.delivery.timeout.ms'"):
@@ -116,10 +106,8 @@ def test_a_batch_that_brokers_refuse_for_three_seconds_is_warned_of_once(caplog)
 
 def test_a_moved_leader_is_found_before_the_retry():
     rig = Rig()
-    rig.append(rig.sender.begin())
-    (first,) = rig.turn()
-    first.answer(codes={T0: NOT_LEADER})
-    rig.turn()
+    _, first = rig.send()
+    rig.answer(first, codes=NOT_LEADER)
     assert rig.client.metadata.updates_requested
     rig.client.metadata.leaders[T0] = 2
     rig.clock.now_ms += 1000
@@ -129,9 +117,7 @@ def test_a_moved_leader_is_found_before_the_retry():
 
 def test_a_lost_connection_sends_the_same_bytes_again():
     rig = Rig()
-    delivery = rig.sender.begin()
-    rig.append(delivery)
-    (first,) = rig.turn()
+    delivery, first = rig.send()
     first.fail(ConnectionLost("gone"))
     rig.clock.now_ms += 1000
     (second,) = rig.turn(5)
@@ -166,8 +152,7 @@ def test_what_follows_a_batch_that_failed_is_sent_again_after_it_with_its_own_by
     rig.turn()[0].answer()
     first = rig.turn()
     for request, code in zip(first, (NOT_LEADER, OUT_OF_ORDER, OUT_OF_ORDER), strict=True):
-        request.answer(codes={T0: code})
-        rig.turn()
+        rig.answer(request, codes=code)
     again = []
     for _ in first:
         rig.clock.now_ms += 1000
@@ -210,12 +195,10 @@ def test_a_sequence_out_of_order_with_nothing_missing_before_it_fails_the_task()
     rig.turn()[0].answer()
     second, third = rig.turn()
     second.answer()
-    third.answer(codes={T0: OUT_OF_ORDER})
-    rig.turn()
+    rig.answer(third, codes=OUT_OF_ORDER)
     assert error_of(delivery).code == OUT_OF_ORDER
     rig.sender.end(delivery)
-    rig.append(rig.sender.begin())
-    (after,) = rig.turn()
+    _, after = rig.send()
     assert producer_of(after.batches[T0]) == (1001, 0, 0, 1)
 
 
@@ -232,8 +215,7 @@ def refused_as_forgotten(code, log_start_offset, before="another"):
     rig.turn()[0].answer({T0: 597})
     rig.turn()
     delivery = first if before == "itself" else rig.sender.begin()
-    rig.append(delivery, count=2, value=b"again")
-    (sent,) = rig.turn()
+    _, sent = rig.send(count=2, value=b"again", delivery=delivery)
     sent.answer(codes={T0: code}, log_start_offset=log_start_offset)
     rig.clock.now_ms += 1000
     return rig, delivery, sent.batches[T0]
@@ -247,15 +229,12 @@ def test_a_batch_whose_producer_was_forgotten_goes_again_under_a_new_id(said):
     assert producer_of(again.batches[T0]) == (1001, 0, 0, 2)
     assert [record.value for record in DefaultRecordBatch(again.batches[T0])] == [b"again"] * 2
     assert DefaultRecordBatch(again.batches[T0]).validate_crc()
-    again.answer({T0: 600})
-    rig.turn()
+    rig.answer(again, {T0: 600})
     delivery.wait(lambda: True)
     assert delivery.last_offsets == {T0: 601}
-    rig.append(delivery)
-    (after,) = rig.turn()
+    _, after = rig.send(delivery=delivery)
     assert producer_of(after.batches[T0]) == (1001, 0, 2, 1)
-    after.answer()
-    rig.turn()
+    rig.answer(after)
     assert rig.leaked_bytes == 0
 
 
@@ -306,14 +285,12 @@ def test_a_batch_does_not_go_under_a_new_id_while_others_of_the_partition_are_in
     code, log_start_offset = said
     rig = Rig()
     first, delivery = rig.sender.begin(), rig.sender.begin()
-    rig.append(first)
-    (sent,) = rig.turn()
+    _, sent = rig.send(delivery=first)
     rig.append(delivery, count=100)  # three batches
     sent.answer({T0: 0})
     sent, *behind = rig.turn()
     assert len(behind) == 2
-    sent.answer(codes={T0: code}, log_start_offset=log_start_offset)
-    rig.turn()
+    rig.answer(sent, codes=code, log_start_offset=log_start_offset)
     assert error_of(delivery).code == code
 
 
@@ -411,8 +388,7 @@ def test_only_the_partition_that_failed_is_sent_again():
     rig = Rig()
     delivery = rig.sender.begin()
     rig.append(delivery, T0)
-    rig.append(delivery, T1)
-    (sent,) = rig.turn()
+    _, sent = rig.send(T1, delivery=delivery)
     sent.answer({T1: 3}, codes={T0: NOT_LEADER})
     rig.clock.now_ms += 1000
     (again,) = rig.turn(5)
@@ -422,9 +398,7 @@ def test_only_the_partition_that_failed_is_sent_again():
 
 def test_a_response_that_leaves_a_partition_out_is_no_acknowledgement():
     rig = Rig()
-    delivery = rig.sender.begin()
-    rig.append(delivery)
-    (sent,) = rig.turn()
+    delivery, sent = rig.send()
     sent.pending.body, sent.pending.done = {"responses": [], "throttle_time_ms": 0}, True
     rig.clock.now_ms += 1000
     (again,) = rig.turn(5)
@@ -435,11 +409,8 @@ def test_a_response_that_leaves_a_partition_out_is_no_acknowledgement():
 @pytest.mark.parametrize("code", [OUT_OF_ORDER, 47, 29, INVALID_RECORD, 17])
 def test_a_fatal_error_fails_the_task_and_gives_the_memory_back(code):
     rig = Rig()
-    delivery = rig.sender.begin()
-    rig.append(delivery)
-    (sent,) = rig.turn()
-    sent.answer(codes={T0: code})
-    rig.turn()
+    delivery, sent = rig.send()
+    rig.answer(sent, codes=code)
     error = error_of(delivery)
     assert isinstance(error, BrokerError)
     assert error.code == code
@@ -451,10 +422,8 @@ def test_sequences_of_a_batch_given_up_are_never_used_again():
     rig = Rig()
     failing = rig.sender.begin()
     rig.append(failing, count=3)
-    rig.append(failing, T1, count=2)
-    (sent,) = rig.turn()
-    sent.answer(codes={T0: INVALID_RECORD})
-    rig.turn()
+    _, sent = rig.send(T1, count=2, delivery=failing)
+    rig.answer(sent, codes=INVALID_RECORD)
     rig.sender.end(failing)
     rig.append(rig.sender.begin(), count=1)
     (after,) = rig.turn(5)
@@ -463,11 +432,8 @@ def test_sequences_of_a_batch_given_up_are_never_used_again():
 
 def test_a_record_too_large_names_both_ways_out():
     rig = Rig()
-    delivery = rig.sender.begin()
-    rig.append(delivery, count=1)
-    (sent,) = rig.turn()
-    sent.answer(codes={T0: TOO_LARGE})
-    rig.turn()
+    delivery, sent = rig.send(count=1)
+    rig.answer(sent, codes=TOO_LARGE)
     error = error_of(delivery)
     assert isinstance(error, MessageTooLarge)
     assert "kafka.compression.type" in str(error)
@@ -478,22 +444,16 @@ def test_a_record_too_large_names_both_ways_out():
 def test_a_server_that_does_not_take_a_codec_is_answered_with_the_option_to_change(codec, hinted):
     """Azure Event Hubs answers UNSUPPORTED_FOR_MESSAGE_FORMAT to codecs that a tier does not take."""
     rig = Rig(compression=codec)
-    delivery = rig.sender.begin()
-    rig.append(delivery)
-    (sent,) = rig.turn()
-    sent.answer(codes={T0: 43})
-    rig.turn()
+    delivery, sent = rig.send()
+    rig.answer(sent, codes=43)
     assert ("set 'kafka.compression.type' to gzip or none" in str(error_of(delivery))) == hinted
 
 
 def test_refused_records_are_told_by_index_and_the_brokers_text():
     rig = Rig()
-    delivery = rig.sender.begin()
-    rig.append(delivery, count=5)
-    (sent,) = rig.turn()
+    delivery, sent = rig.send(count=5)
     errors = [{"batch_index": 3, "batch_index_error_message": "no key"}]
-    sent.answer(codes={T0: INVALID_RECORD}, record_errors=errors, error_message="compacted topic")
-    rig.turn()
+    rig.answer(sent, codes=INVALID_RECORD, record_errors=errors, error_message="compacted topic")
     assert "[3]" in str(error_of(delivery))
     assert "compacted topic" in str(error_of(delivery))
 
@@ -516,15 +476,12 @@ def test_what_is_not_delivered_in_time_fails_naming_option_and_last_error():
 
 def test_in_flight_past_the_deadline_fails_the_task_but_keeps_the_buffer_until_the_reply():
     rig = Rig(delivery_timeout_ms=5000)
-    delivery = rig.sender.begin()
-    rig.append(delivery)
-    (sent,) = rig.turn()
+    delivery, sent = rig.send()
     rig.clock.now_ms += 5000
     rig.turn()
     assert isinstance(error_of(delivery), DeadlineExceeded)
     assert rig.leaked_bytes == 4096
-    sent.answer()
-    rig.turn()
+    rig.answer(sent)
     assert rig.leaked_bytes == 0
 
 
@@ -545,9 +502,7 @@ def test_once_a_batch_is_too_late_nothing_of_its_task_is_sent():
 
 def test_once_a_batch_in_flight_is_too_late_nothing_more_of_its_task_is_sent():
     rig = Rig(delivery_timeout_ms=1000)
-    delivery = rig.sender.begin()
-    rig.append(delivery, T0)
-    (sent,) = rig.turn()
+    delivery, sent = rig.send(T0)
     rig.clock.now_ms += 1000
     rig.append(delivery, T1)
     assert rig.turn() == []
@@ -571,8 +526,7 @@ def test_a_failed_task_leaves_no_trace_in_the_next():
     rig.clock.now_ms += 1000
     (sent,) = rig.turn(5)
     assert b"old" not in sent.batches[T0]
-    sent.answer({T0: 40})
-    rig.turn()
+    rig.answer(sent, {T0: 40})
     following.wait(lambda: True)
     assert following.last_offsets == {T0: 40}
     assert rig.leaked_bytes == 0

@@ -88,9 +88,7 @@ def test_one_record_too_large_fails_naming_option_and_topic_setting():
 
 def test_a_task_that_failed_meanwhile_has_nothing_split():
     rig = Rig()
-    delivery = rig.sender.begin()
-    rig.append(delivery, count=30)
-    (sent,) = rig.turn()
+    delivery, sent = rig.send(count=30)
     delivery.fail(RuntimeError("elsewhere"))
     sent.answer(codes={T0: TOO_LARGE})
     assert rig.turn() == []

@@ -258,8 +258,7 @@ def test_dead_letters_may_be_larger_than_a_request():
     task = Task(rig)
     rig.append(task.delivery, T0._replace(topic="dlq"), value=b"l" * 5000)
     (sent,) = rig.turn()
-    sent.answer()
-    rig.turn()
+    rig.answer(sent)
     assert task.delivery.records == 1
 
 
@@ -275,8 +274,7 @@ def test_a_dead_letter_may_be_larger_than_the_memory_for_all_batches_and_has_it_
     assert rig.pool.try_allocate(1) is None
     (sent,) = rig.turn()
     assert [record.value for record in DefaultRecordBatch(sent.batches[dead])] == [b"l" * 9000]
-    sent.answer()
-    rig.turn()
+    rig.answer(sent)
     assert (task.delivery.records, rig.leaked_bytes) == (2, 0)
 
 
@@ -287,8 +285,7 @@ def test_a_dead_letter_that_its_topic_refuses_fails_the_task_and_says_what_to_ch
     task = Task(rig)
     rig.append(task.delivery, dead)
     (sent,) = rig.turn()
-    sent.answer(codes={dead: code})
-    rig.turn()
+    rig.answer(sent, codes={dead: code})
     with pytest.raises(error, match=r"topic of 'badRecords' must take every record: raise its max\.message\.bytes"):
         task.delivery.raise_if_failed()
 
@@ -351,12 +348,9 @@ def test_a_batch_that_may_be_stored_is_neither_a_dead_letter_nor_moved(cut):
 
 def test_without_a_topic_for_them_a_refused_record_fails_the_task():
     rig = Rig()
-    delivery = rig.sender.begin()
-    rig.append(delivery, value=b"bad")
-    (sent,) = rig.turn()
+    delivery, sent = rig.send(value=b"bad")
     code, details = Broker().append(sent.batches[T0])
-    sent.answer(codes={T0: code}, **details)
-    rig.turn()
+    rig.answer(sent, codes=code, **details)
     with pytest.raises(InvalidRecord, match=r"records \[0\] of the batch \('One or more"):
         delivery.raise_if_failed()
 

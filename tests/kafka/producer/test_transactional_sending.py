@@ -37,10 +37,8 @@ def test_a_transactions_batches_carry_its_id_epoch_and_own_sequences():
     open_transaction(calls)
     delivery = rig.sender.begin(open_transaction(calls))
     for count in (3, 2):
-        rig.append(delivery, count=count)
-        (sent,) = rig.turn()
-        sent.answer()
-        rig.turn()
+        _, sent = rig.send(count=count, delivery=delivery)
+        rig.answer(sent)
     assert [producer_of(sent.batches[T0]) for sent in rig.client.sent] == [(5000, 1, 0, 3), (5000, 1, 3, 2)]
     assert all(is_transactional(sent.batches[T0]) for sent in rig.client.sent)
     assert all(sent.body["transactional_id"] == "p-0" for sent in rig.client.sent)
@@ -51,15 +49,13 @@ def test_a_transactions_batches_carry_its_id_epoch_and_own_sequences():
 def test_the_version_of_produce_is_that_of_the_dialect(version, last_produce_version):
     """From v12 on a produce request adds its partitions to the transaction (KIP-890)."""
     rig = Rig()
-    rig.append(rig.sender.begin(open_transaction(version=version)))
-    (sent,) = rig.turn()
+    _, sent = rig.send(transaction=open_transaction(version=version))
     assert sent.max_version == last_produce_version
 
 
 def test_records_outside_a_transaction_are_not_marked_as_of_one():
     rig = Rig()
-    rig.append(rig.sender.begin())
-    (sent,) = rig.turn()
+    _, sent = rig.send()
     assert not is_transactional(sent.batches[T0])
 
 
@@ -91,8 +87,7 @@ def test_a_transaction_need_not_wait_for_the_producers_own_id():
     rig = Rig()
     rig.client.init_codes = [15] * 100
     rig.append(rig.sender.begin(), T1)
-    rig.append(rig.sender.begin(open_transaction()), T0)
-    (sent,) = rig.turn()
+    _, sent = rig.send(T0, transaction=open_transaction())
     assert list(sent.batches) == [T0]
 
 
@@ -126,9 +121,7 @@ def test_the_first_batch_of_each_epoch_goes_alone():
 @pytest.mark.parametrize("trouble", [NOT_LEADER, CONCURRENT, ConnectionLost("gone")])
 def test_what_passes_sends_the_same_bytes_again(trouble):
     rig = Rig()
-    delivery = rig.sender.begin(open_transaction())
-    rig.append(delivery)
-    (first,) = rig.turn()
+    delivery, first = rig.send(transaction=open_transaction())
     if isinstance(trouble, int):
         first.answer(codes={T0: trouble})
     else:
@@ -138,8 +131,7 @@ def test_what_passes_sends_the_same_bytes_again(trouble):
     (second,) = rig.turn()
     assert second.batches == first.batches
     assert second.body["transactional_id"] == "p-0"
-    second.answer({T0: 7})
-    rig.turn()
+    rig.answer(second, {T0: 7})
     delivery.wait(lambda: True)
     assert delivery.last_offsets == {T0: 7}
 
@@ -155,11 +147,8 @@ def test_what_passes_sends_the_same_bytes_again(trouble):
 )
 def test_a_transaction_ended_from_elsewhere_fails_the_task_and_says_by_whom(code, kind):
     rig = Rig()
-    delivery = rig.sender.begin(open_transaction())
-    rig.append(delivery)
-    (sent,) = rig.turn()
-    sent.answer(codes={T0: code})
-    rig.turn()
+    delivery, sent = rig.send(transaction=open_transaction())
+    rig.answer(sent, codes=code)
     with pytest.raises(kind, match=r"'p-0'.*another attempt.*'transactionalIdPrefix'.*'kafka.transaction.timeout.ms'"):
         delivery.raise_if_failed()
     assert rig.leaked_bytes == 0
@@ -167,12 +156,9 @@ def test_a_transaction_ended_from_elsewhere_fails_the_task_and_says_by_whom(code
 
 def test_two_tasks_in_one_partition_of_a_common_transaction_are_told_what_to_do():
     rig = Rig()
-    delivery = rig.sender.begin(TaskTransaction.join(FakeTransactions(), "p-driver", ProducerId(7, 3), 2))
-    rig.append(delivery)
-    (sent,) = rig.turn()
+    delivery, sent = rig.send(transaction=TaskTransaction.join(FakeTransactions(), "p-driver", ProducerId(7, 3), 2))
     assert producer_of(sent.batches[T0])[:2] == (7, 3)
-    sent.answer(codes={T0: OUT_OF_ORDER})
-    rig.turn()
+    rig.answer(sent, codes=OUT_OF_ORDER)
     assert "'atomicBatch'" in str(delivery.error)
 
 
@@ -188,8 +174,7 @@ def test_a_transaction_whose_producer_an_old_broker_has_forgotten_fails_its_task
     rig.append(delivery)
     rig.turn()[0].answer({T0: 5})
     rig.turn()
-    rig.append(delivery)
-    (sent,) = rig.turn()
+    _, sent = rig.send(delivery=delivery)
     sent.answer(codes={T0: code}, log_start_offset=6)
     rig.clock.now_ms += 1000
     assert rig.turn() == []
@@ -207,8 +192,7 @@ def test_a_transaction_that_fails_costs_the_producer_nothing():
     rig.turn()[0].answer(codes={T0: EPOCH})
     rig.turn()
     rig.sender.end(failing)
-    rig.append(plain)
-    (sent,) = rig.turn()
+    _, sent = rig.send(delivery=plain)
     assert producer_of(sent.batches[T0]) == (1000, 0, 1, 1)
     assert not plain.failed
 
