@@ -15,6 +15,8 @@ from kafkasource.errors import KafkaSourceError, ProtocolError
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.protocol.apis import (
+    CREATE_TOPICS,
+    DELETE_TOPICS,
     DESCRIBE_GROUPS,
     DESCRIBE_TRANSACTIONS,
     FIND_COORDINATOR,
@@ -60,6 +62,20 @@ def test_an_answer_about_another_group_or_transaction_is_none(kafka: FakeKafka, 
         kafka.fault(DESCRIBE_TRANSACTIONS, Answer({"transaction_states": states}))
         with pytest.raises(ProtocolError, match="DescribeTransactions of 'x'"):
             client.transactions.describe(["x"])
+
+
+def test_a_topic_that_only_the_answer_names_is_neither_made_nor_deleted(kafka: FakeKafka, client: Cluster) -> None:
+    busy = [
+        {"name": "u", "error_code": 7, "error_message": None}
+    ]  # REQUEST_TIMED_OUT, after which a name is asked again
+    for api, rows, change in (
+        (CREATE_TOPICS, "topics", client.topics.create),
+        (DELETE_TOPICS, "responses", client.topics.delete),
+    ):
+        kafka.fault(api, Answer({rows: busy}))
+        with pytest.raises(ProtocolError, match="the answer speaks of u"):
+            change(["new"])
+        assert len(kafka.asked(api)) == 1
 
 
 def test_an_idle_connection_is_closed_at_the_time_that_was_waited_for(kafka: FakeKafka) -> None:

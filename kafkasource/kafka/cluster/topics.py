@@ -230,6 +230,8 @@ class Topics:
             except (ConnectionLost, RequestTimeout):
                 ours.update(left)
                 raise
+            if others := {row["name"] for row in answer[rows]} - {*left}:
+                raise ProtocolError(f"{api.name} {few(left)}: the answer speaks of {few(others)}")
             refused = {
                 row["name"]: self._refusal(api, row)
                 for row in answer[rows]
