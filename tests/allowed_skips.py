@@ -15,14 +15,12 @@ ENVIRONMENT = "KAFKASOURCE_SKIPS"  # "fail": as under CI; "allow": not even ther
 # A pattern of the whole reason, and why nothing is lost.
 ALLOWED = {
     # Rows of a parametrized test for which there is nothing to test.
-    "groups came with 0.9": "the test runs for every later release",
     "produce requests add partitions by themselves": "dialect 2 has no such case; dialect 1 runs it",
     "dialect 2 raises the epoch": "it shows what dialect 1 does at an end asked again; dialect 1 runs it",
     "Produce v12 adds it": "dialect 2 has no such case; dialect 1 runs it",
     "TxnOffsetCommit v5 adds it": "dialect 2 has no such case; dialect 1 runs it",
     "the stable ABI has memoryviews from 3.11 on": "what is tested is that Python 3.10 refuses it",
     "0.9 lacks the same, and the others have it all": "the test runs for 0.8.2.2",
-    "kafka-python needs xxhash for it; .*": "Kafka's own classes write it in test_kafka_records.py",
     "this release of Spark gives no filters": "the file runs on every later release; make floors runs Spark 4.0",
     # The interpreted kernel's run of the records tests (test_builds.py): the compiled one runs them, too.
     "the interpreted kernel is Python: it holds the GIL": "a promise of the compiled kernel",

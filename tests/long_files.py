@@ -55,11 +55,8 @@ SECONDS = {
     "kafka/producer/test_message_sets_on_a_broker.py": 32,
     "sink/test_write_faults.py": 31,
     "kafka/group/test_members_on_brokers.py": 30,
-    "kafka/protocol/test_guide_frames.py": 27,
     "tools/cli/test_completed_names.py": 30,
     "test_run_rules.py": 25,
-    "kafka/protocol/test_every_version_on_a_broker.py": 25,
-    "kafka/records/test_old_segments.py": 26,
     "tools/cli/test_shell_blocks.py": 20,  # twice that in make extended
     "testing/broker/test_jars.py": 25,
     "sink/test_write_to_broker.py": 24,

@@ -1,8 +1,9 @@
 """Real frames, and how they are damaged. All by the random.Random that is handed in.
 
-`frames.txt` holds what brokers answered (see capture.py); of APIs and versions that are missing there, the frame is the
-one that Kafka's own classes write for a body with every field set, and codecs that no captured frame has come from the
-writers of tests/kafka/records. Damage within records is followed by the CRC that the damaged bytes should have, in
+`frames.txt` holds what brokers of Kafka 4.3, 3.9, 0.9 and 0.8 answered in every version: release, API, version, and the
+frame without its length. Of APIs and versions that are missing there, the frame is the one that Kafka's own classes
+write for a body with every field set. Codecs that no captured frame has come from the writers of tests/kafka/records.
+Damage within records is followed by the CRC that the damaged bytes should have, in
 record batches (CRC32C) and in messages of before 0.11 (CRC32): else all would end at the first check.
 """
 
@@ -17,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 import google_crc32c
-from legacy_wire import TIME, wrapped
+from legacy_wire import TIME, pack, unpacked, wrapped
 from message_bodies import full_body
 from record_wire import CODECS, batch, compressed, decompressed, record
 
@@ -152,10 +153,9 @@ def damaged_records(rng: random.Random, records: bytes) -> bytes:
         return with_right_crcs(damaged(rng, records))
     which = rng.randrange(len(batches))
     batch = batches[which]
-    codec = CODEC_NAMES.get(batch[ATTRIBUTES_POS + 1] & 7, "none") if _is_batch(batch) else "none"
+    codec = _codec_of(batch)
     if codec != "none" and rng.random() < 0.6:
-        section = damaged(rng, decompressed(batch[HEADER_BYTES:], CODECS[codec]))
-        batch = _resized(batch[:HEADER_BYTES] + compressed(section, codec))
+        batch = _resized(_damaged_inside(rng, batch, codec))
     else:
         batch = damaged(rng, batch)
         if rng.random() < 0.7:
@@ -163,6 +163,23 @@ def damaged_records(rng: random.Random, records: bytes) -> bytes:
     kind = rng.randrange(8)
     batches[which : which + 1] = [batch] * (kind != 0) * (1 + (kind == 1))
     return with_right_crcs(b"".join(batches))
+
+
+def _codec_of(data: bytes) -> str:
+    """The codec of a batch, or of a message that wraps others."""
+    if len(data) <= HEADER_BYTES and (len(data) < 34 or data[MAGIC_POS] >= 2):
+        return "none"
+    return CODEC_NAMES.get(data[ATTRIBUTES_POS + 1 if data[MAGIC_POS] == 2 else MAGIC_POS + 1] & 7, "none")
+
+
+def _damaged_inside(rng: random.Random, data: bytes, codec: str) -> bytes:
+    magic = data[MAGIC_POS]
+    if magic == 2:
+        section = damaged(rng, decompressed(data[HEADER_BYTES:], CODECS[codec]))
+        return data[:HEADER_BYTES] + compressed(section, codec)
+    value = 34 if magic else 26
+    section = pack(with_right_crcs(damaged(rng, unpacked(data[value:], CODECS[codec], magic))), codec, magic)
+    return data[: value - 4] + len(section).to_bytes(4, "big") + section
 
 
 def with_right_crcs(records: bytes) -> bytes:
@@ -193,10 +210,6 @@ def _batches(records: bytes) -> Iterator[bytes]:
         pos = end
     if pos < len(records):
         yield records[pos:]
-
-
-def _is_batch(data: bytes) -> bool:
-    return len(data) > HEADER_BYTES and data[MAGIC_POS] == 2
 
 
 def _resized(data: bytes) -> bytes:

@@ -23,9 +23,7 @@ import lying_security
 import lying_sink
 from frame_mutations import Frame, damaged, damaged_records, fetched_records, frames, with_records
 from lying_broker import ask
-from lying_encoder import encoded, encoded_with_a_lie, lies
 from lying_group import belong
-from message_bodies import EVERY_VERSION, full_body
 
 from kafkasource.errors import KafkaSourceError
 from kafkasource.exactly_once.decision import last_decision
@@ -104,24 +102,6 @@ def take_records(data: Any, aborted: Any, start_offset: int = 0) -> bool:
                 expected = batch["offset"][-1].as_py() + 1
         assert decoded.next_offset >= expected
     return rows > 0
-
-
-def lengths(rng: random.Random) -> bool:
-    """Any message in any version, with a lie about a length; the encoding is that of our tables."""
-    message, version = rng.choice(EVERY_VERSION)
-    body, places = full_body_of(message, version)
-    if not places:
-        return message.decode(version, damaged(rng, message.encode(version, body))) is not None
-    lie_at = rng.randrange(len(places))
-    liar = encoded_with_a_lie(message, version, body, lie_at, rng.choice(lies(places[lie_at])))
-    message.decode(version, damaged(rng, liar) if rng.random() < 0.2 else liar)
-    return True
-
-
-@cache
-def full_body_of(message: Any, version: int) -> Any:
-    body = full_body(message, version)
-    return body, encoded(message, version, body)[1]
 
 
 def conversation(rng: random.Random) -> bool:
@@ -297,7 +277,6 @@ def writes(rng: random.Random) -> bool:
 TARGETS = (
     Target("frame", 40, frame),
     Target("records", 25, records),
-    Target("lengths", 12, lengths),
     Target("conversation", 8, conversation),
     Target("members", 3, members),
     Target("rebalances", 3, rebalances),

@@ -14,8 +14,8 @@ import org.apache.kafka.common.protocol.Message;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
 
 /**
- * Encodes messages with Kafka's own classes: each line in is "name version json", each line out the bytes in hex. Behind
- * "frame:" before the name come length and header too, with the correlation id and client id of this program.
+ * Encodes messages with Kafka's own classes: each line in is "name version json", each line out the whole frame in hex,
+ * with the correlation id and client id of this program.
  */
 public class KafkaClasses {
     static final int CORRELATION_ID = 7;
@@ -25,21 +25,16 @@ public class KafkaClasses {
         var mapper = new ObjectMapper();
         var in = new BufferedReader(new InputStreamReader(System.in, "UTF-8"));
         for (String line; (line = in.readLine()) != null; ) {
-            boolean framed = line.startsWith("frame:");
-            var words = line.substring(framed ? 6 : 0).split(" ", 3);
+            var words = line.split(" ", 3);
             short version = Short.parseShort(words[1]);
             var converter = Class.forName("org.apache.kafka.common.message." + words[0] + "DataJsonConverter");
             var read = converter.getMethod("read", JsonNode.class, short.class);
             var message = (Message) read.invoke(null, mapper.readTree(words[2]), version);
             var out = new ByteArrayOutputStream();
-            if (framed) out.write(written(header(message, words[0], version), headerVersion(message, words[0], version)));
+            out.write(written(header(message, words[0], version), headerVersion(message, words[0], version)));
             out.write(written(message, version));
-            if (framed) {
-                var whole = ByteBuffer.allocate(4 + out.size()).putInt(out.size()).put(out.toByteArray());
-                System.out.println(HexFormat.of().formatHex(whole.array()));
-            } else {
-                System.out.println(HexFormat.of().formatHex(out.toByteArray()));
-            }
+            var whole = ByteBuffer.allocate(4 + out.size()).putInt(out.size()).put(out.toByteArray());
+            System.out.println(HexFormat.of().formatHex(whole.array()));
         }
     }
 

@@ -1,4 +1,4 @@
-"""Our bytes are those that Kafka's own classes write, for every message and version that a release still has."""
+"""Our frames are those that Kafka's own classes write, for every message and version that a release still has."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from java_programs import ask_java
 from kafka_specs import RELEASES, spec, versions
-from message_bodies import EVERY_VERSION, full_body
+from message_bodies import EVERY_VERSION, full_body, with_defaults
 
+from kafkasource.kafka.protocol.apis import APIS
+from kafkasource.kafka.protocol.frames import decode_response, encode_request, encode_response, peek_correlation_id
 from kafkasource.kafka.protocol.message import Message
 from kafkasource.kafka.protocol.schema import Array, Body, Struct
 
@@ -53,19 +55,32 @@ def with_nulls(fields: Any, body: Body, version: int) -> Body:
     return nulled
 
 
-def bytes_from_kafka(release: str, bodies: list[tuple[Message, int, Body]], *, framed: bool = False) -> list[bytes]:
-    """`framed`: with length and header, of correlation id and client id as the program has them."""
-    words = "frame:" if framed else ""
-    commands = [(f"{words}{message.name}", version, json.dumps(to_json(body))) for message, version, body in bodies]
-    return [bytes.fromhex(line) for line in ask_java(PROGRAM, commands, release)]
+def with_as_little_as_can_be(message: Message, version: int) -> Body:
+    """The body of defaults: empty arrays and strings, and the negative numbers that say "none"."""
+    return {f.name: f.default_value() for f in message.fields if f.carried_by(version) and f.tag is None}
+
+
+def said(message: Message, version: int) -> list[Body]:
+    full = full_body(message, version)
+    return [full, with_nulls(message.fields, full, version), with_as_little_as_can_be(message, version)]
+
+
+def framed(message: Message, version: int, body: Body) -> bytes:
+    """The frame with the correlation id and the client id of the program."""
+    api = APIS[message.api_key]
+    if message is api.request:
+        return encode_request(api, version, 7, "klient å", body)
+    return encode_response(api, version, 7, body)
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_we_write_the_bytes_that_kafka_writes(release: str) -> None:
+def test_we_write_the_frames_that_kafka_writes_and_read_them(release: str) -> None:
     served = [(m, v) for m, v in EVERY_VERSION if v in versions(spec(release, m.name)["validVersions"])]
-    bodies = [(m, v, full_body(m, v)) for m, v in served]
-    bodies += [(m, v, with_nulls(m.fields, body, v)) for m, v, body in bodies]
-    theirs = bytes_from_kafka(release, bodies)
-    assert len(theirs) == len(bodies)
-    for (message, version, body), raw in zip(bodies, theirs, strict=True):
-        assert message.encode(version, body) == raw, f"{message.name} v{version}"
+    bodies = [(m, v, body) for m, v in served for body in said(m, v)]
+    theirs = ask_java(PROGRAM, [(m.name, v, json.dumps(to_json(body))) for m, v, body in bodies], release)
+    for (message, version, body), line in zip(bodies, theirs, strict=True):
+        raw, api, name = bytes.fromhex(line), APIS[message.api_key], f"{message.name} v{version}"
+        assert framed(message, version, body) == raw, name
+        if message is api.response:
+            assert peek_correlation_id(raw[4:]) == 7
+            assert decode_response(api, version, raw[4:]) == with_defaults(message.fields, body), name

@@ -11,7 +11,6 @@ from legacy_wire import CODECS, rows_of, unpacked
 from record_wire import ask_kafka
 
 from kafkasource.errors import CorruptRecordBatch, UnsupportedRecordFormat
-from kafkasource.kafka.records.batches import decode
 from kafkasource.kafka.records.builder import BatchBuilder, RecordColumns
 from kafkasource.kafka.records.compression import CODECS as NUMBERS
 from kafkasource.kafka.records.compression import RecordBatchTooLarge
@@ -96,30 +95,6 @@ def test_kafkas_own_classes_read_what_we_write():
             for i, (time, key, value) in enumerate(rows[magic, codec])
         ]
         assert found == expected, (magic, codec)
-
-
-@pytest.mark.peers
-@pytest.mark.parametrize(("magic", "codec"), [one for one in FORMATS if one != (0, "lz4")])
-def test_kafka_python_reads_what_we_write(magic, codec):
-    memory_records = pytest.importorskip("kafka.record.memory_records")
-    rows = records(f"python {magic} {codec}")
-    messages = memory_records.MemoryRecords(converted(batch_of(rows), magic, codec))
-    found = []
-    while messages.has_next():
-        batch = messages.next_batch()
-        assert batch.validate_crc()
-        found += [(record.offset, record.timestamp, record.key, record.value) for record in batch]
-    assert found == [(i, time if magic else None, key, value) for i, (time, key, value) in enumerate(rows)]
-
-
-@pytest.mark.parametrize(("magic", "codec"), FORMATS)
-def test_what_we_write_we_read(magic, codec):
-    rows = records(f"own {magic} {codec}")
-    (arrow,) = decode(
-        converted(batch_of(rows), magic, codec), topic="t", partition=0, start_offset=0, end_offset=1 << 40
-    ).batches
-    assert arrow["offset"].to_pylist() == list(range(len(rows)))
-    assert list(zip(arrow["key"].to_pylist(), arrow["value"].to_pylist(), strict=True)) == [row[1:] for row in rows]
 
 
 def test_headers_and_zstd_are_refused_and_empty_headers_are_not():

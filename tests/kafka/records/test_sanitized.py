@@ -29,7 +29,6 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 SUITES = [
     "test_batch_fuzz.py",
-    "test_message_set_fuzz.py",
     "test_decode.py",
     "test_chosen_columns.py",
     "test_builder.py",
