@@ -1,9 +1,9 @@
 """Every record is acknowledged or its task fails; copies are the same bytes; memory comes back; tasks do not meet."""
 
 import threading
-from collections import deque
 
 import pytest
+from broker_log import BrokerLog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
@@ -294,31 +294,8 @@ def test_a_batch_does_not_go_under_a_new_id_while_others_of_the_partition_are_in
     assert error_of(delivery).code == code
 
 
-class ForgetfulLog:
-    """Kafka 0.11's: only a producer that it knows goes on, any other begins with 0. Retention forgets all of them."""
-
-    def __init__(self):
-        self.records, self.producers = [], {}
-
-    def forget(self, batch):
-        """Not where the batch is sent again, and is there: it is too young."""
-        producer_id, _, *place = producer_of(batch)
-        if self.producers.get(producer_id, (0, ()))[1][:2] != tuple(place):
-            self.producers.clear()
-
-    def append(self, batch):
-        producer_id, _, sequence, count = producer_of(batch)
-        expected, last = self.producers.get(producer_id, (0, ()))
-        if (sequence, count) == last[:2]:
-            return last[2], 0
-        if sequence != expected:
-            return -1, OUT_OF_ORDER
-        self.producers[producer_id] = sequence + count, (sequence, count, len(self.records))
-        self.records += [record.value for record in DefaultRecordBatch(batch)]
-        return len(self.records) - count, 0
-
-
 def answer_from(logs, sent, outcome):
+    """`outcome`: an error code, or what happens to the batch and to its answer."""
     codes, offsets = {}, {}
     for tp, batch in sent.batches.items():
         if outcome == "forgotten before":
@@ -326,7 +303,9 @@ def answer_from(logs, sent, outcome):
         if isinstance(outcome, int):
             codes[tp] = outcome
         elif outcome != "lost":
-            offsets[tp], codes[tp] = logs[tp].append(batch)
+            codes[tp], offsets[tp] = logs[tp].place(batch)
+        if outcome == "timed out after append" and not codes[tp]:
+            codes[tp] = TIMED_OUT
     if outcome in ("lost", "lost after append"):
         sent.fail(ConnectionLost("gone"))
     else:
@@ -344,7 +323,7 @@ def answer_from(logs, sent, outcome):
 )
 def test_whatever_brokers_forget_a_task_that_succeeds_has_stored_each_record_once(tasks, outcomes):
     rig = Rig(buffer_memory_bytes=128 * 4096)
-    logs = {T0: ForgetfulLog(), T1: ForgetfulLog()}
+    logs = {tp: BrokerLog(from_0=True) for tp in (T0, T1)}
     outcomes = iter(outcomes)
     for number, appends in enumerate(tasks):
         delivery = rig.sender.begin()
@@ -362,7 +341,7 @@ def test_whatever_brokers_forget_a_task_that_succeeds_has_stored_each_record_onc
         rig.sender.end(delivery)
         rig.turn()
         for tp, log in logs.items():
-            stored = [record for record in log.records if record.startswith(b"%02d-" % number)]
+            stored = [value for value in log.values if value.startswith(b"%02d-" % number)]
             if not delivery.failed:
                 assert stored == expected[tp]
 
@@ -728,29 +707,6 @@ def test_a_broken_sender_fails_tasks_now_and_later():
         rig.sender.begin()
 
 
-class Log:
-    """One partition as Kafka keeps it: in sequence, the last five batches known again; a new producer starts where it
-    likes.
-    """
-
-    def __init__(self):
-        self.records = []
-        self.producers = {}  # producer id -> the last five (sequence, count, offset)
-
-    def append(self, batch):
-        """The offset, and an error code."""
-        producer_id, _, sequence, count = producer_of(batch)
-        last = self.producers.setdefault(producer_id, deque(maxlen=5))
-        for known in last:
-            if known[:2] == (sequence, count):
-                return known[2], 0
-        if last and sequence != last[-1][0] + last[-1][1]:
-            return -1, OUT_OF_ORDER
-        last.append((sequence, count, len(self.records)))
-        self.records += [record.value for record in DefaultRecordBatch(batch)]
-        return last[-1][2], 0
-
-
 @settings(max_examples=examples(100), deadline=None)
 @given(
     appends=st.lists(st.tuples(st.sampled_from([T0, T1]), st.integers(1, 120)), min_size=1, max_size=8),
@@ -772,7 +728,7 @@ def test_whatever_is_lost_on_the_way_each_record_is_stored_once_and_in_order(app
             expected[tp].append(b"%06d" % len(expected[tp]) * 16)
             rig.append(delivery, tp, value=expected[tp][-1])
     delivery.flushing = True
-    logs = {T0: Log(), T1: Log()}
+    logs = {T0: BrokerLog(), T1: BrokerLog()}
     outcomes, slow = iter(outcomes), iter(slow)
     for _ in range(1000):
         rig.clock.now_ms += 500
@@ -780,24 +736,12 @@ def test_whatever_is_lost_on_the_way_each_record_is_stored_once_and_in_order(app
         for sent in [request for request in rig.client.sent if not request.pending.done]:
             if next(slow, False):
                 break  # a broker answers in order: those behind wait too
-            outcome = next(outcomes, "ok")
-            codes, offsets = {}, {}
-            for tp, batch in sent.batches.items():
-                if isinstance(outcome, int):
-                    codes[tp] = outcome
-                elif outcome != "lost":
-                    offsets[tp], codes[tp] = logs[tp].append(batch)
-                if outcome == "timed out after append" and not codes[tp]:
-                    codes[tp] = TIMED_OUT
-            if isinstance(outcome, str) and outcome.startswith("lost"):
-                sent.fail(ConnectionLost("gone"))
-            else:
-                sent.answer(offsets, codes)
+            answer_from(logs, sent, next(outcomes, "ok"))
         assert sum(not request.pending.done for request in rig.client.sent) <= in_flight
         if delivery.failed or delivery.records == sum(map(len, expected.values())):
             break
     delivery.raise_if_failed()
-    assert {tp: log.records for tp, log in logs.items()} == expected
+    assert {tp: log.values for tp, log in logs.items()} == expected
     assert delivery.last_offsets == {tp: len(values) - 1 for tp, values in expected.items() if values}
     rig.turn()
     assert rig.leaked_bytes == 0

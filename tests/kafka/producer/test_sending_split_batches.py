@@ -4,9 +4,9 @@ import random
 
 import pyarrow as pa
 import pytest
+from broker_log import BrokerLog
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kafka.record.default_records import DefaultRecordBatch
 from random_inputs import examples
 from sink_fakes import T0, FakeTransactions, Rig, is_transactional, producer_of
 
@@ -15,26 +15,6 @@ from kafkasource.kafka.producer.producer_id import TaskTransaction
 from kafkasource.kafka.records.builder import BatchBuilder, RecordColumns
 
 TOO_LARGE, NOT_LEADER, OUT_OF_ORDER = 10, 6, 45
-
-
-class StrictBroker:
-    """One partition: refuses batches beyond `largest`, wants sequences without gaps, knows a copy of the last five."""
-
-    def __init__(self, largest):
-        self.largest = largest
-        self.records, self.last = [], []
-
-    def append(self, batch):
-        sequence, count = producer_of(batch)[2:]
-        if len(batch) > self.largest:
-            return TOO_LARGE
-        if (sequence, count) in self.last:
-            return 0
-        if sequence != (sum(self.last[-1]) if self.last else 0):
-            return OUT_OF_ORDER
-        self.last = [*self.last[-4:], (sequence, count)]
-        self.records += [record.value for record in DefaultRecordBatch(batch)]
-        return 0
 
 
 def drive(rig, delivery, broker, outcomes=(), turns=2000, until=lambda: False):
@@ -60,10 +40,10 @@ def test_a_refused_batch_is_sent_in_pieces(transaction):
     for value in values:
         rig.append(delivery, value=value)
     delivery.flushing = True
-    broker = StrictBroker(largest=1000)
+    broker = BrokerLog(1000)
     drive(rig, delivery, broker)
     delivery.raise_if_failed()
-    assert broker.records == values
+    assert broker.values == values
     assert delivery.records == 30
     stored = [batch for sent in rig.client.sent for batch in sent.batches.values() if len(batch) <= 1000]
     assert len({producer_of(batch)[:2] for batch in stored}) == 1
@@ -76,7 +56,7 @@ def test_one_record_too_large_fails_naming_option_and_topic_setting():
     for value in (b"s" * 10, b"l" * 1500, b"s" * 10):
         rig.append(delivery, value=value)
     delivery.flushing = True
-    drive(rig, delivery, StrictBroker(largest=1000))
+    drive(rig, delivery, BrokerLog(1000))
     with pytest.raises(
         MessageTooLarge, match=r"one record.*the topic's max\.message\.bytes.*'kafka\.compression\.type'"
     ):
@@ -106,10 +86,10 @@ def test_a_batch_that_compression_made_grow_beyond_a_request_is_split_before_it_
     for value in values:
         rig.append(delivery, value=value)
     delivery.flushing = True
-    broker = StrictBroker(largest=4096)
+    broker = BrokerLog(4096)
     drive(rig, delivery, broker)
     delivery.raise_if_failed()
-    assert broker.records == values
+    assert broker.values == values
     sizes = [len(batch) for sent in rig.client.sent for batch in sent.batches.values()]
     assert len(sizes) == 6
     assert max(sizes) <= 4096
@@ -123,7 +103,7 @@ def stored_after(rig, delivery, broker, values):
         rig.accumulator.append("t", rows, None, [(0, first, min(first + 40, len(values)))], delivery)
         drive(rig, delivery, broker, until=lambda: rig.pool.in_use_bytes <= rig.config.batch_bytes)
     sent = [each.batches[T0] for each in rig.client.sent[before:]]
-    counts = [producer_of(batch)[3] for batch in sent if len(batch) <= broker.largest]
+    counts = [producer_of(batch)[3] for batch in sent if len(batch) <= broker.max_message_bytes]
     return counts, len(sent) - len(counts)
 
 
@@ -132,7 +112,7 @@ def test_after_records_that_compress_badly_batches_grow_again_without_being_refu
     """In as many steps as in Kafka's CompressionRatioEstimator: from half a batch to a whole one in a hundred."""
     noise = random.Random(1)
     rig = Rig(compression=codec, linger_ms=60_000)
-    broker, delivery = StrictBroker(largest=3000), rig.sender.begin()
+    broker, delivery = BrokerLog(3000), rig.sender.begin()
     well = [b"v" * 100] * 4000
     before, refused = stored_after(rig, delivery, broker, well[:400])
     assert (max(before), refused) == (37, 0)
@@ -146,7 +126,7 @@ def test_after_records_that_compress_badly_batches_grow_again_without_being_refu
 def test_a_topic_whose_limit_is_below_a_batch_refuses_what_is_open_then_and_no_other(codec):
     noise = random.Random(1)
     rig = Rig(compression=codec, linger_ms=60_000)
-    broker, delivery = StrictBroker(largest=3000), rig.sender.begin()
+    broker, delivery = BrokerLog(3000), rig.sender.begin()
     values = [noise.randbytes(100) for _ in range(4000)]
     assert stored_after(rig, delivery, broker, values[:100])[1] == 2
     counts, refused = stored_after(rig, delivery, broker, values[100:])
@@ -168,8 +148,8 @@ def test_whatever_is_refused_each_record_is_stored_once_and_in_order(sizes, larg
     for value in values:
         rig.append(delivery, value=value)
     delivery.flushing = True
-    broker = StrictBroker(largest)
+    broker = BrokerLog(largest)
     drive(rig, delivery, broker, outcomes)
     delivery.raise_if_failed()
-    assert broker.records == values
+    assert broker.values == values
     assert (delivery.records, rig.leaked_bytes) == (len(values), 0)

@@ -1,10 +1,12 @@
 """Records that a broker refuses one by one leave their batch, and all others are stored once and in order."""
 
 import random
+from collections import deque
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from broker_log import OUT_OF_ORDER, TOO_LARGE, BrokerLog
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
@@ -28,51 +30,34 @@ from kafkasource.kafka.producer.producer_id import TaskTransaction
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
 from kafkasource.kafka.records.builder import BatchBuilder, RecordColumns
 
-NOT_LEADER, TOO_LARGE, INVALID_TIMESTAMP, OUT_OF_ORDER, INVALID_RECORD = 6, 10, 32, 45, 87
+NOT_LEADER, INVALID_TIMESTAMP, INVALID_RECORD = 6, 32, 87
 
 
-class Broker:
-    """One partition, by the rules of Kafka 4.3's UnifiedLog: it looks at sizes and records first, at sequences then,
-    and knows a copy of the last five batches. A value that begins with `bad` is invalid."""
+class Broker(BrokerLog):
+    """One partition, by the rules of Kafka 4.3's UnifiedLog: it looks at sizes and records first, at sequences then. A
+    value that begins with `bad` is invalid."""
 
     def __init__(self, largest=10_000, *, names_records=True, lenient=0):
         """`lenient`: so many batches come before the topic's settings forbid anything."""
+        super().__init__()
         self.largest, self.names_records, self.lenient = largest, names_records, lenient
-        self.stored, self.last = [], []
-
-    @property
-    def records(self):
-        """Their values."""
-        return [record.value for record in self.stored]
 
     def append(self, batch):
         """(error code, what else the answer says)"""
-        sequence, count = producer_of(batch)[2:]
-        records = list(DefaultRecordBatch(batch))
-        values = [record.value for record in records]
-        refusal = self.refusal_of(batch, values) if self.lenient <= 0 else None
+        refusal = self.refusal_of(batch) if self.lenient <= 0 else None
         self.lenient -= 1
-        if refusal is not None:
-            return refusal
-        if (sequence, count) in self.last:
-            return 0, {}
-        if sequence != (sum(self.last[-1]) & 0x7FFFFFFF if self.last else 0):
-            return OUT_OF_ORDER, {}
-        self.last = [*self.last[-4:], (sequence, count)]
-        self.stored += records
-        return 0, {}
+        return refusal or (super().append(batch), {})
 
-    def refusal_of(self, batch, values):
+    def refusal_of(self, batch):
         if len(batch) > self.largest:
             return TOO_LARGE, {"error_message": f"The record batch size is {len(batch)} bytes"}
+        values = [record.value for record in DefaultRecordBatch(batch)]
         bad = [number for number, value in enumerate(values) if value.startswith(b"bad")]
-        if bad:
-            errors = [{"batch_index": n, "batch_index_error_message": f"no key in record {n}"} for n in bad]
-            return INVALID_RECORD, {
-                "record_errors": errors if self.names_records else [],
-                "error_message": "One or more records have been rejected",
-            }
-        return None
+        if not bad:
+            return None
+        errors = [{"batch_index": n, "batch_index_error_message": f"no key in record {n}"} for n in bad]
+        errors = errors if self.names_records else []
+        return INVALID_RECORD, {"record_errors": errors, "error_message": "One or more records have been rejected"}
 
 
 class Task:
@@ -147,9 +132,9 @@ def test_refused_records_become_dead_letters_and_the_others_are_stored_in_order(
     broker = Broker(names_records=names_records)
     task.drive(broker)
     task.delivery.raise_if_failed()
-    assert broker.records == [value for value in values if value.startswith(b"good")]
+    assert broker.values == [value for value in values if value.startswith(b"good")]
     assert task.dead_values == [value for value in values if value.startswith(b"bad")]
-    assert task.delivery.records == len(broker.records)
+    assert task.delivery.records == len(broker.values)
     assert len({producer_of(batch)[:2] for sent in rig.client.sent for batch in sent.batches.values()}) == 1
 
 
@@ -174,8 +159,8 @@ def test_when_the_first_record_leaves_the_others_timestamps_may_take_more_bytes(
     broker = Broker()
     task.drive(broker)
     task.delivery.raise_if_failed()
-    assert broker.records == good
-    assert [record.timestamp for record in broker.stored] == times_ms[1:]
+    assert broker.values == good
+    assert [record.timestamp for record in broker.records] == times_ms[1:]
     assert task.dead_values == [b"bad"]
 
 
@@ -209,7 +194,7 @@ def test_a_lone_record_beyond_the_topics_limit_is_a_dead_letter():
         rig.append(task.delivery, value=value)
     broker = Broker(largest=1000)
     task.drive(broker)
-    assert broker.records == [values[0], values[2]]
+    assert broker.values == [values[0], values[2]]
     assert task.dead_values == [values[1]]
     assert task.reasons()[0].startswith(b"MESSAGE_TOO_LARGE: The record batch size is 1")
 
@@ -221,7 +206,7 @@ def test_a_record_larger_than_a_request_is_a_dead_letter_before_it_is_encoded():
         rig.append(task.delivery, value=value)
     broker = Broker()
     task.drive(broker)
-    assert (broker.records, task.dead_values) == ([b"before", b"behind"], [b"l" * 5000])
+    assert (broker.values, task.dead_values) == ([b"before", b"behind"], [b"l" * 5000])
     assert b"more than 'kafka.max.request.size' (4096)" in task.reasons()[0]
 
 
@@ -232,7 +217,7 @@ def test_a_record_larger_than_the_memory_for_all_batches_is_a_dead_letter():
         rig.append(task.delivery, value=value)
     broker = Broker()
     task.drive(broker)
-    assert (broker.records, task.dead_values) == ([b"before", b"behind"], [b"l" * 9000])
+    assert (broker.values, task.dead_values) == ([b"before", b"behind"], [b"l" * 9000])
     assert b"more than 'kafka.buffer.memory' (8192)" in task.reasons()[0]
     counters = metrics.process_counts().snapshot().counters
     assert counters[("kafkasource_dead_letters_total", ("of little memory", "t", "buffer.memory"))] == 1
@@ -299,7 +284,7 @@ def test_numbers_that_the_batch_does_not_have_are_not_believed():
     sent.answer(codes={T0: INVALID_TIMESTAMP}, record_errors=lies)
     broker = Broker()
     task.drive(broker)
-    assert (broker.records, task.dead_values) == ([b"good"] * 3, [])
+    assert (broker.values, task.dead_values) == ([b"good"] * 3, [])
 
 
 def test_batches_under_way_behind_a_refused_one_move_up():
@@ -317,8 +302,8 @@ def test_batches_under_way_behind_a_refused_one_move_up():
     for each in sent:
         Task.answer(broker, each, "ok", [])
     task.drive(broker)
-    assert broker.records == [b"first", b"second", b"third"]
-    assert broker.last == [(0, 1), (1, 1), (2, 1)]
+    assert broker.values == [b"first", b"second", b"third"]
+    assert [*broker.last.values()] == [deque([(0, 1, 0), (1, 1, 1), (2, 1, 2)])]
     assert task.dead_values == [b"bad"]
 
 
@@ -343,7 +328,7 @@ def test_a_batch_that_may_be_stored_is_neither_a_dead_letter_nor_moved(cut):
     task.drive(broker)
     with pytest.raises((InvalidRecord, ConnectionLost)):
         task.delivery.raise_if_failed()
-    assert broker.records == [b"first"]
+    assert broker.values == [b"first"]
 
 
 def test_without_a_topic_for_them_a_refused_record_fails_the_task():
@@ -377,15 +362,13 @@ def run(sizes, fates, in_flight, transaction, names_records, wraps, lenient, lar
     task = Task(rig, transaction=transaction)
     broker = Broker(largest, names_records=names_records, lenient=lenient)
     if wraps and transaction:  # sequences are int31
-        start = 2**31 - 1 - random.Random(len(sizes)).randrange(60)
-        task.delivery.transaction._next_sequences[T0] = start
-        broker.last = [(start - 1, 1)]
+        task.delivery.transaction._next_sequences[T0] = 2**31 - 1 - random.Random(len(sizes)).randrange(60)
     values = [(b"bad" if bad == 0 else b"good") + b" %06d" % i + b"v" * size for i, (size, bad) in enumerate(sizes)]
     for value in values:
         rig.append(task.delivery, value=value)
         rig.turn(1)
     task.drive(broker, fates)
-    stored = broker.records
+    stored = broker.values
     assert stored == [value for value in values if value in set(stored)], "in order, each once"
     if task.delivery.failed:
         assert set(fates) - {"ok"}

@@ -2,15 +2,14 @@
 
 import json
 import random
-from collections import deque
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from broker_log import BrokerLog
 from confluent_reader import values_of
-from kafka.record.default_records import DefaultRecordBatch
 from proxy import Proxy, ThroughProxy
-from sink_fakes import AcknowledgingClient, producer_of
+from sink_fakes import AcknowledgingClient
 
 from kafkasource.errors import ConnectionLost
 from kafkasource.kafka.network.network_client import NetworkClient
@@ -22,29 +21,8 @@ from kafkasource.sink.clusters.producers import ClusterProducers
 from kafkasource.types import TopicPartition
 
 T0 = TopicPartition("t", 0)
-NOT_LEADER, OUT_OF_ORDER = 6, 45
+NOT_LEADER = 6
 SMALL = {"offsetMap": "map", "kafka.batch.size": 1024, "kafka.retry.backoff.ms": 1, "kafka.linger.ms": 0}
-
-
-class Log:
-    """A partition as a broker keeps it (KIP-98): it knows a producer's last five batches, and the next sequence."""
-
-    def __init__(self):
-        self.values, self.last = [], {}
-
-    def append(self, batch):
-        """(error code, base offset)"""
-        producer_id, _, sequence, count = producer_of(batch)
-        last = self.last.setdefault(producer_id, deque(maxlen=5))
-        if producer_id >= 0:
-            for known, records, base_offset in last:
-                if (known, records) == (sequence, count):
-                    return 0, base_offset
-            if last and sequence != last[-1][0] + last[-1][1]:
-                return OUT_OF_ORDER, -1
-        last.append((sequence, count, len(self.values)))
-        self.values += [int(record.value) for record in DefaultRecordBatch(batch)]
-        return 0, last[-1][2]
 
 
 class FaultyClient(AcknowledgingClient):
@@ -52,7 +30,7 @@ class FaultyClient(AcknowledgingClient):
 
     def __init__(self, randomness):
         super().__init__({T0: 1})
-        self.log, self.random, self.seen, self.most_in_flight = Log(), randomness, 0, 0
+        self.log, self.random, self.seen, self.most_in_flight = BrokerLog(), randomness, 0, 0
 
     def poll(self, timeout_ms):
         waiting = [sent for sent in self.sent if not sent.pending.done]
@@ -67,12 +45,17 @@ class FaultyClient(AcknowledgingClient):
             super().poll(timeout_ms)
         self.woken.clear()
 
+    @property
+    def stored(self):
+        """The offsets at the source of what lies here, in order."""
+        return [int(value) for value in self.log.values]
+
     def _answer(self, sent):
         fate = self.random.random()
         if fate < 0.2:
             sent.answer(codes={T0: NOT_LEADER})
             return
-        code, base_offset = self.log.append(sent.batches[T0])
+        code, base_offset = self.log.place(sent.batches[T0])
         if fate < 0.4:
             sent.fail(ConnectionLost("cut"))
         else:
@@ -126,9 +109,9 @@ def test_with_idempotence_the_map_is_true_whatever_was_sent_again(seed):
     offsets = source_offsets(client.random)
     known = write(target_of(), client, offsets)
     assert client.most_in_flight > 1
-    assert client.log.values == offsets
+    assert client.stored == offsets
     assert [bool(each.spans) for each in known.values()] == [True], "all is stored, so all is known"
-    check(known, client.log.values, offsets)
+    check(known, client.stored, offsets)
 
 
 @pytest.mark.slow
@@ -141,7 +124,7 @@ def test_without_it_rows_change_places_and_the_map_says_nothing():
         target = target_of()
         target = replace(target, config=replace(target.config, idempotent=False))
         assert [each.spans for each in write(target, client, offsets).values()] == [()]
-        moved += client.log.values != sorted(client.log.values)
+        moved += client.stored != sorted(client.stored)
     assert moved
 
 
