@@ -240,6 +240,25 @@ class Rig:
         rows = columns(count, value)
         self.accumulator.append(tp.topic, rows, None, [(tp.partition, 0, count)], delivery)
 
+    def drain(self, node_id=1):
+        """The batches of one request, which the sender would take now."""
+        ready = self.queues.ready(self.client.metadata.leader_id, self.clock())
+        return self.queues.drain(ready.nodes.get(node_id, []))
+
+    def settle(self, batch, *, stored=True):
+        """Do what the sender does after a batch's final answer."""
+        self.queues.release(batch)
+        self.queues.answered(batch, stored=stored)
+
+    def sent_and_settled(self):
+        """The batches that are left, each encoded, with its bytes, and stored before the next request."""
+        while batches := self.drain():
+            for batch in batches:
+                if batch.encoded is None:
+                    batch.close(-1, -1, -1)
+                yield batch, bytes(batch.encoded)
+                self.settle(batch)
+
     def send(self, tp=T0, count=1, transaction=None, delivery=None, value=b"v" * 100):
         """A task's batch, and the one request that it is in."""
         delivery = delivery or self.sender.begin(transaction)

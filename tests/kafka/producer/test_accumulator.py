@@ -27,18 +27,6 @@ def ready_nodes(rig):
     return set(ready(rig).nodes)
 
 
-def drain(rig, *nodes):
-    """One request's batches for each of these nodes, by node."""
-    found = ready(rig).nodes
-    return {node: rig.queues.drain(found[node]) for node in nodes if node in found}
-
-
-def settle(rig, batch):
-    """Do what the sender does after a batch's final answer."""
-    rig.queues.release(batch)
-    rig.queues.answered(batch, stored=True)
-
-
 def test_a_batch_that_is_not_full_waits_for_linger():
     rig = Rig(linger_ms=5)
     rig.append(Delivery())
@@ -70,8 +58,8 @@ def test_nobody_lingers_while_a_caller_waits_for_memory():
     waiter.start()
     in_line.wait()
     assert ready_nodes(rig) == {1}
-    (batch,) = drain(rig, 1)[1]
-    settle(rig, batch)
+    (batch,) = rig.drain()
+    rig.settle(batch)
     waiter.join()
 
 
@@ -79,12 +67,9 @@ def test_rows_beyond_one_batch_go_on_in_the_next_and_none_is_lost():
     rig = Rig()
     rig.append(Delivery(), count=100)
     counts = []
-    while drained := drain(rig, 1):
-        (batch,) = drained[1]
-        batch.close(-1, -1, -1)
-        assert len(batch.encoded) <= 4096
+    for batch, encoded in rig.sent_and_settled():
+        assert len(encoded) <= 4096
         counts.append(batch.record_count)
-        settle(rig, batch)
     assert sum(counts) == 100
     assert len(counts) == 3
     assert rig.leaked_bytes == 0
@@ -94,7 +79,7 @@ def test_small_appends_share_a_batch():
     rig, delivery = Rig(), Delivery()
     for _ in range(10):
         rig.append(delivery)
-    (batch,) = drain(rig, 1)[1]
+    (batch,) = rig.drain()
     assert batch.builder.record_count == 10
 
 
@@ -102,28 +87,28 @@ def test_two_tasks_never_share_a_batch():
     rig, first, second = Rig(), Delivery(), Delivery()
     rig.append(first)
     rig.append(second)
-    (batch,) = drain(rig, 1)[1]
+    (batch,) = rig.drain()
     assert (batch.delivery, batch.builder.record_count) == (first, 1)
 
 
 def test_batches_of_a_partition_follow_each_other_into_flight_up_to_the_limit():
     rig = Rig(max_in_flight=2)
     rig.append(Delivery(), count=130)  # four batches
-    first, second = (drain(rig, 1)[1][0] for _ in range(2))
-    assert drain(rig, 1) == {}
-    settle(rig, first)
-    (third,) = drain(rig, 1)[1]
+    first, second = (rig.drain()[0] for _ in range(2))
+    assert rig.drain() == []
+    rig.settle(first)
+    (third,) = rig.drain()
     assert [batch.number for batch in (first, second, third)] == [0, 37, 74], "by the records before them"
 
 
 def test_a_task_waits_for_what_another_has_in_flight_to_the_partition():
     rig, before, after = Rig(), Delivery(), Delivery()
     rig.append(before)
-    (batch,) = drain(rig, 1)[1]
+    (batch,) = rig.drain()
     rig.append(after)
-    assert drain(rig, 1) == {}
-    settle(rig, batch)
-    assert drain(rig, 1)[1][0].delivery is after
+    assert rig.drain() == []
+    rig.settle(batch)
+    assert rig.drain()[0].delivery is after
 
 
 def ready_under(rig, producer_id):
@@ -133,10 +118,10 @@ def ready_under(rig, producer_id):
 def test_a_new_producer_id_waits_for_what_is_in_flight_under_the_old_one():
     rig = Rig()
     rig.append(Delivery(), count=100)
-    first, second = (drain(rig, 1)[1][0] for _ in range(2))
+    first, second = (rig.drain()[0] for _ in range(2))
     first.close(1000, 0, 0)
     second.close(1000, 0, 40)
-    settle(rig, first)
+    rig.settle(first)
     assert ready_under(rig, 1001) == set()
     assert ready_under(rig, 1000) == {1}
 
@@ -145,11 +130,11 @@ def test_the_first_batch_under_a_producer_id_goes_alone_until_the_broker_knows_t
     """Else the broker might refuse it, store the second, and then never take the first."""
     rig = Rig()
     rig.append(Delivery(), count=100)
-    (first,) = drain(rig, 1)[1]
+    (first,) = rig.drain()
     first.close(1000, 0, 0)
     assert ready_under(rig, 1000) == set()
-    settle(rig, first)
-    (second,) = drain(rig, 1)[1]
+    rig.settle(first)
+    (second,) = rig.drain()
     second.close(1000, 0, 40)
     assert ready_under(rig, 1000) == {1}
 
@@ -157,11 +142,10 @@ def test_the_first_batch_under_a_producer_id_goes_alone_until_the_broker_knows_t
 def test_a_batch_that_was_refused_has_not_made_the_producer_id_known():
     rig = Rig()
     rig.append(Delivery(), count=130)
-    (first,) = drain(rig, 1)[1]
+    (first,) = rig.drain()
     first.close(1000, 0, 0)
-    rig.queues.release(first)
-    rig.queues.answered(first, stored=False)
-    (second,) = drain(rig, 1)[1]
+    rig.settle(first, stored=False)
+    (second,) = rig.drain()
     second.close(1000, 0, 37)
     assert ready_under(rig, 1000) == set()
 
@@ -176,37 +160,37 @@ def sent(rig, batches):
 def test_a_batch_put_back_goes_out_first_after_its_backoff():
     rig = Rig(retry_backoff_ms=100)
     rig.append(Delivery(), count=100)
-    (batch,) = sent(rig, drain(rig, 1)[1])
+    (batch,) = sent(rig, rig.drain())
     rig.queues.put_back(batch)
-    assert drain(rig, 1) == {}
+    assert rig.drain() == []
     assert ready(rig).next_check_delay_ms == 100
     rig.clock.now_ms += 100
-    assert drain(rig, 1)[1] == [batch]
+    assert rig.drain() == [batch]
 
 
 @pytest.mark.parametrize("returned", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (2, 0, 1)])
 def test_batches_put_back_in_any_order_are_sent_again_one_by_one_in_the_order_of_before(returned):
     rig = Rig(retry_backoff_ms=100)
     rig.append(Delivery(), count=130)
-    flown = [sent(rig, drain(rig, 1)[1])[0] for _ in range(3)]
+    flown = [sent(rig, rig.drain())[0] for _ in range(3)]
     for i in returned:
         rig.queues.put_back(flown[i])
     rig.clock.now_ms += 100
     for expected in flown[:2]:
-        assert drain(rig, 1)[1] == [expected]
-        assert drain(rig, 1) == {}
-        settle(rig, expected)
-    assert drain(rig, 1)[1] == [flown[2]]
-    assert drain(rig, 1)[1][0].number > flown[2].number, "what was never sent needs not wait for an answer"
+        assert rig.drain() == [expected]
+        assert rig.drain() == []
+        rig.settle(expected)
+    assert rig.drain() == [flown[2]]
+    assert rig.drain()[0].number > flown[2].number, "what was never sent needs not wait for an answer"
 
 
 def test_a_batch_put_back_goes_before_later_ones_that_are_still_in_flight():
     rig = Rig(retry_backoff_ms=0)
     rig.append(Delivery(), count=100)
-    first, second = (sent(rig, drain(rig, 1)[1])[0] for _ in range(2))
+    first, second = (sent(rig, rig.drain())[0] for _ in range(2))
     rig.queues.put_back(first)
     assert not rig.queues.is_next(second)
-    assert drain(rig, 1)[1] == [first]
+    assert rig.drain() == [first]
     assert rig.queues.is_next(first)
 
 
@@ -216,7 +200,7 @@ def test_a_drain_stops_at_the_request_size_and_the_next_goes_on_there():
     delivery = Delivery()
     for tp in partitions:
         rig.append(delivery, tp, count=90)
-    taken = [[batch.topic_partition for batch in drain(rig, 1)[1]] for _ in range(4)]
+    taken = [[batch.topic_partition for batch in rig.drain()] for _ in range(4)]
     assert taken == [partitions[:2], partitions[2:], partitions[:2], partitions[2:]]
 
 
@@ -229,11 +213,8 @@ def test_one_call_fills_the_batches_of_all_partitions():
         order, spans = order_by_partition(array("i", [(i * 7 + first) % 8 for i in range(400)]), 8)
         rig.accumulator.append("t", rows, order, spans, delivery)
     found = {tp: [] for tp in partitions}
-    while drained := drain(rig, 1):
-        for batch in drained[1]:
-            batch.close(-1, -1, -1)
-            found[batch.topic_partition] += [record.value for record in DefaultRecordBatch(bytes(batch.encoded))]
-            settle(rig, batch)
+    for batch, encoded in rig.sent_and_settled():
+        found[batch.topic_partition] += [record.value for record in DefaultRecordBatch(encoded)]
     for tp in partitions:
         expected = [v for f in (0, 1) for i, v in enumerate(values) if (i * 7 + f) % 8 == tp.partition]
         assert found[tp] == expected
@@ -269,21 +250,20 @@ def test_each_broker_gets_its_own_partitions():
     delivery = Delivery()
     rig.append(delivery, T0)
     rig.append(delivery, T1)
-    drained = drain(rig, 1, 2)
-    assert {node: [b.topic_partition for b in batches] for node, batches in drained.items()} == {1: [T0], 2: [T1]}
+    assert [[batch.topic_partition for batch in rig.drain(node)] for node in (1, 2)] == [[T0], [T1]]
 
 
 def test_a_partition_without_a_leader_is_reported_not_drained():
     rig = Rig({T0: None})
     rig.append(Delivery())
     assert ready(rig).unknown_leader_topics == {"t"}
-    assert drain(rig, 1) == {}
+    assert rig.drain() == []
 
 
 def test_a_record_larger_than_a_batch_gets_a_buffer_of_its_own():
     rig = Rig()
     rig.append(Delivery(), value=b"x" * 10_000)
-    (batch,) = drain(rig, 1)[1]
+    (batch,) = rig.drain()
     batch.close(7, 0, 3)
     assert len(batch.encoded) > 10_000
     assert producer_of(batch.encoded) == (7, 0, 3, 1)
@@ -297,12 +277,7 @@ def test_a_batch_size_of_zero_gives_each_record_a_batch_of_its_own_in_order():
     rig = Rig(batch_bytes=config.batch_bytes)
     values = [b"%d" % number for number in range(20)]
     rig.accumulator.append("t", RecordColumns(None, pa.array(values)), None, [(0, 0, 20)], Delivery())
-    sent = []
-    while batches := drain(rig, 1):
-        for batch in batches[1]:
-            batch.close(7, 0, len(sent))
-            sent += [[record.value for record in DefaultRecordBatch(bytes(batch.encoded))]]
-            settle(rig, batch)
+    sent = [[record.value for record in DefaultRecordBatch(encoded)] for _, encoded in rig.sent_and_settled()]
     assert sent == [[value] for value in values]
     assert rig.leaked_bytes == 0
 
@@ -346,8 +321,8 @@ def test_nobody_lingers_when_the_accumulator_closes_and_no_row_comes_in_any_more
     assert ready_nodes(rig) == {1}
     with pytest.raises(ClientClosed):
         rig.append(delivery)
-    (batch,) = drain(rig, 1)[1]
-    settle(rig, batch)
+    (batch,) = rig.drain()
+    rig.settle(batch)
     assert rig.leaked_bytes == 0
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkasource.errors import ClientClosed, DeadlineExceeded
+from kafkasource.errors import DeadlineExceeded
 from kafkasource.kafka.producer import pool as buffer_pool
 from kafkasource.kafka.producer.pool import AllocationTooLarge, BufferPool
 
@@ -149,35 +149,6 @@ def test_the_sender_is_woken_only_by_a_caller_that_has_to_wait():
     assert woken == ["yes"]
 
 
-def test_waiters_are_served_in_the_order_they_came():
-    pool = BufferPool(4 * POOLABLE, POOLABLE)
-    held = [pool.allocate(POOLABLE, 0) for _ in range(4)]
-    large = Taker(pool, 3 * POOLABLE)  # would starve if the small one were let past
-    waiting(pool, 1)
-    small = Taker(pool, POOLABLE)
-    waiting(pool, 2)
-    for buffer in held[:3]:
-        pool.deallocate(buffer)
-    large.join()
-    assert len(large.buffer) == 3 * POOLABLE
-    assert pool.queued == 1
-    pool.deallocate(held[3])
-    small.join()
-    assert len(small.buffer) == POOLABLE
-
-
-def test_a_small_request_does_not_overtake_a_waiting_large_one():
-    pool = BufferPool(4 * POOLABLE, POOLABLE)
-    held = pool.allocate(2 * POOLABLE, 0)
-    large = Taker(pool, 4 * POOLABLE)
-    waiting(pool, 1)
-    with pytest.raises(DeadlineExceeded):
-        pool.allocate(1, 0)
-    pool.deallocate(held)
-    large.join()
-    assert len(large.buffer) == 4 * POOLABLE
-
-
 def test_what_one_waiter_leaves_over_reaches_the_next():
     pool = BufferPool(4 * POOLABLE, POOLABLE)
     held = pool.allocate(4 * POOLABLE, 0)
@@ -236,21 +207,6 @@ def test_who_waits_while_the_pool_shrinks_is_served_below_the_new_limit_and_abov
     pool.resize(3 * POOLABLE)
     second.join()
     assert (len(second.buffer), pool.in_use_bytes) == (POOLABLE, 3 * POOLABLE)
-
-
-def test_closing_lets_every_waiter_fail():
-    pool = BufferPool(POOLABLE, POOLABLE)
-    held = pool.allocate(POOLABLE, 0)
-    takers = [Taker(pool, POOLABLE) for _ in range(3)]
-    waiting(pool, 3)
-    pool.close()
-    for taker in takers:
-        taker.join()
-        assert isinstance(taker.error, ClientClosed)
-    pool.deallocate(held)
-    assert pool.available_bytes == POOLABLE
-    with pytest.raises(ClientClosed):
-        pool.allocate(1, 0)
 
 
 @settings(max_examples=20, deadline=None)

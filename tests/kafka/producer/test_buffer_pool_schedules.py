@@ -223,3 +223,5 @@ def test_closing_ends_every_wait_in_any_order_and_what_was_gathered_is_back():
         assert all(isinstance(task.error, ClientClosed) for task in waiting)
         pool.deallocate(held)
         assert pool.available_bytes == 4 * POOLABLE
+        with pytest.raises(ClientClosed):
+            pool.allocate(1, 0)

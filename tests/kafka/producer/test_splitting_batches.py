@@ -41,33 +41,14 @@ def records_in(encoded):
     ]
 
 
-def drained(rig):
-    found = rig.queues.ready(rig.client.metadata.leader_id, rig.clock()).nodes.get(1, [])
-    return rig.queues.drain(found)
-
-
 def in_flight(rig, delivery, rows, *, producer=(-1, -1, -1), codec="none"):
     """One batch of these rows, encoded and taken by the sender."""
     rig.queues.new_builder = lambda buffer: BatchBuilder(buffer, codec=codec)
     rig.accumulator.append("t", columns_of(rows), None, [(0, 0, len(rows))], delivery)
-    (batch,) = drained(rig)
+    (batch,) = rig.drain()
     batch.close(*producer)
     batch.attempts, batch.last_attempt_ms = 1, rig.clock()
     return batch
-
-
-def settle(rig, batch):
-    rig.queues.release(batch)
-    rig.queues.answered(batch, stored=True)
-
-
-def settled_pieces(rig):
-    """The pieces as they go out, each stored before the next."""
-    while batches := drained(rig):
-        (piece,) = batches
-        assert drained(rig) == [], "the next piece waits for this one's answer"
-        yield piece, bytes(piece.encoded)
-        settle(rig, piece)
 
 
 ROWS = [(None, b"v" * 100, i, None) for i in range(30)]
@@ -84,7 +65,10 @@ def test_pieces_hold_the_same_records_in_order_with_consecutive_sequences(rows, 
     batch = in_flight(rig, delivery, rows, producer=(1000, 3, sequence), codec=codec)
     whole = records_in(batch.encoded)
     count = rig.queues.split(batch)
-    pieces = [encoded for _, encoded in settled_pieces(rig)]
+    pieces = []
+    for _, encoded in rig.sent_and_settled():
+        pieces.append(encoded)
+        assert rig.drain() == [], "the next piece waits for this one's answer"
     assert len(pieces) == count >= 2
     assert [record for piece in pieces for record in records_in(piece)] == whole
     counts = [producer_of(piece)[3] for piece in pieces]
@@ -96,7 +80,7 @@ def test_pieces_hold_the_same_records_in_order_with_consecutive_sequences(rows, 
 def test_pieces_of_a_producer_without_an_id_have_none_either():
     rig = Rig()
     rig.queues.split(in_flight(rig, Delivery(), ROWS))
-    assert {producer_of(encoded)[:3] for _, encoded in settled_pieces(rig)} == {(-1, -1, -1)}
+    assert {producer_of(encoded)[:3] for _, encoded in rig.sent_and_settled()} == {(-1, -1, -1)}
 
 
 def test_pieces_stay_in_the_transaction_of_the_batch():
@@ -116,7 +100,7 @@ def test_no_piece_is_larger_than_half_but_for_a_record_that_is():
     batch = in_flight(rig, Delivery(), rows)
     whole = batch.size
     rig.queues.split(batch)
-    sizes = [(producer_of(encoded)[3], len(encoded)) for _, encoded in settled_pieces(rig)]
+    sizes = [(producer_of(encoded)[3], len(encoded)) for _, encoded in rig.sent_and_settled()]
     assert [count for count, _ in sizes] == [5, 1, 5]
     assert all(size <= whole * 6 / 11 + 61 or count == 1 for count, size in sizes)
 
@@ -126,14 +110,14 @@ def test_pieces_of_pieces_end_with_single_records():
     batch = in_flight(rig, Delivery(), ROWS, producer=(1000, 0, 0))
     rig.queues.split(batch)
     stored = []
-    while batches := drained(rig):
+    while batches := rig.drain():
         (piece,) = batches
         if piece.record_count > 1:
             rig.queues.split(piece)
             waves += 1
             continue
         stored.append((producer_of(piece.encoded)[2], records_in(piece.encoded)[0][2]))
-        settle(rig, piece)
+        rig.settle(piece)
     assert stored == [(i, i) for i in range(30)]
     assert rig.leaked_bytes == 0
 
@@ -142,7 +126,7 @@ def test_pieces_go_at_once_and_before_what_was_sent_after_the_batch():
     rig = Rig(retry_backoff_ms=100)
     delivery = Delivery()
     rig.append(delivery, count=130)  # four batches
-    first, second, third = (drained(rig)[0] for _ in range(3))
+    first, second, third = (rig.drain()[0] for _ in range(3))
     for batch in (first, second, third):
         batch.close(-1, -1, -1)
         batch.attempts, batch.last_attempt_ms = 1, rig.clock()
@@ -152,14 +136,14 @@ def test_pieces_go_at_once_and_before_what_was_sent_after_the_batch():
     rig.queues.put_back(third)
     order = []
     for _ in range(2):
-        (piece,) = drained(rig)
+        (piece,) = rig.drain()
         order.append(piece)
-        settle(rig, piece)
-    assert drained(rig) == [], "those that failed wait for their backoff"
+        rig.settle(piece)
+    assert rig.drain() == [], "those that failed wait for their backoff"
     rig.clock.now_ms += 100
-    while batches := drained(rig):
+    while batches := rig.drain():
         order += batches
-        settle(rig, batches[0])
+        rig.settle(batches[0])
     assert order[2:4] == [second, third]
     assert [batch.number for batch in order] == sorted(batch.number for batch in order)
     assert len({batch.number for batch in order}) == 5
@@ -179,7 +163,7 @@ def test_memory_is_charged_until_the_last_piece_is_settled():
     rig = Rig()
     rig.queues.split(in_flight(rig, Delivery(), ROWS))
     left = []
-    for piece, _ in settled_pieces(rig):
+    for piece, _ in rig.sent_and_settled():
         left.append(rig.leaked_bytes)
         assert piece.topic_partition == T0
     assert left == [4096, 4096]
@@ -199,14 +183,9 @@ def test_later_batches_of_the_topic_are_no_larger_than_the_pieces():
     rig = Rig(batch_bytes=8192)
     rows = [(None, b"v" * 100, i, None) for i in range(70)]
     rig.queues.split(in_flight(rig, Delivery(), rows))
-    largest = max(len(encoded) for _, encoded in settled_pieces(rig))
+    largest = max(len(encoded) for _, encoded in rig.sent_and_settled())
     rig.append(Delivery(), count=200)
-    sizes = []
-    while batches := drained(rig):
-        batches[0].close(-1, -1, -1)
-        sizes.append(batches[0].size)
-        settle(rig, batches[0])
-    assert max(sizes) <= largest
+    assert max(batch.size for batch, _ in rig.sent_and_settled()) <= largest
     assert rig.leaked_bytes == 0
 
 
@@ -216,5 +195,5 @@ def test_a_batch_whose_bytes_changed_in_memory_is_not_split():
     batch.encoded[100] ^= 1
     with pytest.raises(CorruptRecordBatch):
         rig.queues.split(batch)
-    settle(rig, batch)
+    rig.settle(batch)
     assert rig.leaked_bytes == 0

@@ -154,15 +154,13 @@ class Sink:
             self.expected[partition] += texts[first:last]
 
     def send(self):
-        ready = self.rig.queues.ready(self.rig.client.metadata.leader_id, self.rig.clock())
-        for batch in self.rig.queues.drain(ready.nodes.get(1, [])):
+        for batch in self.rig.drain():
             batch.close(-1, -1, -1)
             self.origins.append(batch.origin and batch.origin.key)
             there = DefaultRecordBatch(bytes(batch.encoded))
             assert there.validate_crc()
             self.found[batch.topic_partition.partition] += [record.value for record in there]
-            self.rig.queues.release(batch)
-            self.rig.queues.answered(batch, stored=True)
+            self.rig.settle(batch)
 
     def send_all(self):
         while self.rig.queues.ready(self.rig.client.metadata.leader_id, self.rig.clock()).nodes:
@@ -267,8 +265,7 @@ def test_a_sender_first_does_the_batches_that_no_other_thread_compresses():
     columns = RecordColumns(None, pa.array([b"a", b"b", b"c"], pa.binary()), default_timestamp_ms=7)
     spans = [(number, number, number + 1) for number in range(3)]
     rig.accumulator.append("t", columns, None, spans, delivery, SharedRows(1, 2, leads=True, begins=[]))
-    ready = rig.queues.ready(rig.client.metadata.leader_id, rig.clock()).nodes[1]
-    zero, one, two = rig.queues.drain(ready)
+    zero, one, two = rig.drain()
     delivery.compressor.under_way = lambda origin: origin is zero.origin
     assert list(others_last([zero, one, two])) == [one, two, zero]
 
