@@ -49,7 +49,6 @@ SECONDS = {
     "kafka/fetch/test_read_from_replicas.py": 55,
     "tools/cli/test_commands_on_a_broker.py": 50,
     "sink/test_write_order.py": 50,
-    "kafka/security/test_sasl_on_a_broker.py": 40,
     "kafka/producer/test_rollover_on_brokers.py": 35,
     "source/spark/test_stream_on_a_broker.py": 32,
     "kafka/producer/test_message_sets_on_a_broker.py": 32,
@@ -63,6 +62,5 @@ SECONDS = {
     "kafka/records/test_kafka_records.py": 22,
     "kafka/group/test_assignors.py": 21,
     "kafka/group/test_mixed_group.py": 20,
-    "kafka/fetch/test_read_as_confluent.py": 20,
     "source/spark/test_pushdown_on_a_broker.py": 20,
 }

@@ -174,7 +174,7 @@ ROWS = (
     Row("token of a file", signed("{token file}")),
     Row("token of a file, which another has signed", signed("{foreign token file}"), "refuses the credentials"),
     Row("token of a file that is not there", signed("{token file}.gone", **SOON), "cannot be read"),
-    Row("token of an endpoint", endpoint(**LIMITS), answers=("token",)),
+    Row("token of an endpoint", endpoint(**LIMITS), answers=("token",), core=True),
     Row("token of an endpoint that fails once", endpoint(**LIMITS), answers=("503", "token")),
     Row("token of an endpoint, credentials encoded", endpoint(sasl_oauthbearer_header_urlencode="true"),
         answers=("token",)),

@@ -9,7 +9,7 @@ from confluent_reader import messages_of
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.peers]
 
 RECORDS = 100_000
-CODEC = "zstd"  # tests/sink/test_write_to_broker.py and tests/kafka/fetch/test_read_as_confluent.py have all of them
+CODEC = "zstd"  # tests/sink/test_write_to_broker.py and tests/kafka/fetch/test_read_from_broker.py have all of them
 
 
 def key_of(i):

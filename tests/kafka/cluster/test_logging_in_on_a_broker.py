@@ -3,11 +3,8 @@
 import base64
 import pickle
 import time
-import uuid
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from proxy import Proxy, ThroughProxy
 from secured_brokers import WITH_PASSWORD
 
 from kafkasource.errors import AuthenticationFailed, BrokerError, DeadlineExceeded
@@ -81,26 +78,6 @@ def test_a_password_is_taken_from_a_file_and_from_the_environment(secured_broker
     assert "alice-secret" not in repr(config)
     with Cluster(config) as cluster:
         cluster.topics.list()
-
-
-def test_a_wrong_password_of_many_clients_in_a_process_is_asked_about_once(secured_broker):
-    """Directories lock accounts after some wrong passwords. The pause after a refusal doubles, from a second."""
-    given = secured_broker.secured.client_properties("SASL_PLAINTEXT", "SCRAM-SHA-256")
-    del given["sasl.jaas.config"]
-    config = config_of(given | {"sasl.username": "alice", "sasl.password": f"wrong-{uuid.uuid4().hex}"})
-    host, _, port = given["bootstrap.servers"].rpartition(":")
-
-    def ask(proxy):
-        with Cluster(config, connector=ThroughProxy(config, proxy)) as cluster:
-            for _ in range(3):
-                with pytest.raises(AuthenticationFailed, match="refuses the credentials"):
-                    cluster.topics.list()
-        return True
-
-    with Proxy((host, int(port))) as proxy, ThreadPoolExecutor(8) as threads:
-        start = time.monotonic()
-        assert all(threads.map(ask, [proxy] * 8))
-        assert 2 ** (proxy.connections - 1) - 1 <= time.monotonic() - start  # one, where the machine is not very busy
 
 
 def test_a_delegation_token_lets_us_in_from_a_file_of_properties(secured_broker, tmp_path):

@@ -1,23 +1,14 @@
 """Our client over TLS on real brokers: what it reads and writes, and what it says where TLS fails."""
 
-import uuid
-from contextlib import closing
-
-import confluent_kafka
-import pyarrow as pa
 import pytest
 
 from kafkasource.errors import BootstrapFailed, BrokerCertificateRefused, ClientCertificateRefused, TlsError
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.options import parse
-from kafkasource.reader import Reader
 from kafkasource.testing.broker.security.certificates import Authority
-from kafkasource.writer import Writer
 
 pytestmark = pytest.mark.broker
-
-MANY = 20_000  # of 1 kB: many TLS records in one answer
 
 
 def options_of(properties, **more):
@@ -26,38 +17,6 @@ def options_of(properties, **more):
 
 def config_of(properties, **more):
     return ClientConfig.from_options(parse(options_of(properties, **more), "source"))
-
-
-@pytest.fixture
-def topic(each_secured_broker):
-    """On each release; deleted at the end."""
-    name = f"t-{uuid.uuid4().hex[:10]}"
-    with Cluster(config_of(each_secured_broker.secured.client_properties("SSL"))) as cluster:
-        cluster.topics.create([name], partitions=1)
-        yield name
-        cluster.topics.delete([name])
-
-
-@pytest.mark.parametrize(
-    ("listener", "version"),
-    [pytest.param("SSL", "TLSv1.3", marks=pytest.mark.extended), ("SSL", "TLSv1.2"), ("MTLS", "TLSv1.3")],
-)
-def test_records_are_written_and_read_over_tls(each_secured_broker, topic, listener, version):
-    secured = each_secured_broker.secured
-    options = options_of(secured.client_properties(listener), **{"kafka.ssl.enabled.protocols": version})
-    values = [b"%07d" % number * 140 for number in range(MANY)]
-    with Writer({**options, "topic": topic}) as writer:
-        writer.write(pa.table({"value": values}))
-    of_theirs = {**secured.confluent_properties(listener), "group.id": "g", "log_level": 0}
-    theirs = []
-    with closing(confluent_kafka.Consumer(of_theirs)) as consumer:
-        consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
-        while len(theirs) < MANY and (messages := consumer.consume(1000, timeout=60)):
-            theirs += [message.value() for message in messages]
-    with Reader({**options, "subscribe": topic, "startingOffsets": "earliest"}) as reader:
-        ours = [value for batch in reader for value in batch.column("value").to_pylist()]
-    assert ours == values
-    assert theirs == values
 
 
 def refusal(properties, **more):

@@ -5,13 +5,9 @@ from fake_broker import CLOSE, SILENCE, Cut, Error, FakeKafka, FakeNet
 
 from kafkasource.errors import (
     DeadlineExceeded,
-    InvalidProducerEpoch,
     InvalidProducerIdMapping,
-    InvalidTransactionTimeout,
-    InvalidTxnState,
     ProducerFenced,
     TopicAuthorizationFailed,
-    TransactionAbortable,
     TransactionalIdAuthorizationFailed,
     TransactionalIdNotFound,
     UnknownTopicOrPartition,
@@ -191,48 +187,6 @@ def test_an_attempt_that_the_deadline_cut_short_does_not_hide_what_the_broker_an
         cluster.transactions.end("task", producer, True, 2)
 
 
-@dialects
-def test_whoever_was_fenced_hears_it_in_each_call(cluster, kafka, tv):
-    old = opened(cluster, kafka, tv)
-    new = cluster.transactions.init_producer_id("task")
-    assert new == ProducerId(old.producer_id, old.producer_epoch + 2)  # one was open: it is aborted
-    with pytest.raises(ProducerFenced, match="'task'"):
-        cluster.transactions.end("task", old, True, tv)
-    with pytest.raises(InvalidProducerEpoch, match="'g'"):
-        cluster.transactions.commit_offsets("task", old, "g", {T[0]: (1, "")}, tv)
-    with pytest.raises(ProducerFenced):
-        cluster.transactions.add_partitions("task", old, T)
-    with pytest.raises(ProducerFenced):
-        cluster.transactions.add_offsets("task", old, "g")
-    with pytest.raises(InvalidProducerIdMapping):
-        cluster.transactions.end("task", ProducerId(99, 0), True, tv)
-
-
-@dialects
-def test_the_opposite_of_what_was_done_and_an_empty_transaction_are_errors_at_once(cluster, kafka, net, tv):
-    producer = opened(cluster, kafka, tv)
-    start = net.now
-    cluster.transactions.end("task", producer, True, tv)
-    with pytest.raises(InvalidTxnState):
-        cluster.transactions.end("task", producer, False, tv)
-    with pytest.raises(InvalidTxnState):
-        cluster.transactions.end("empty", cluster.transactions.init_producer_id("empty"), True, tv)
-    assert net.now == start
-
-
-@pytest.mark.parametrize(("tv", "error"), [(1, ProducerFenced), (2, InvalidTxnState)])
-def test_a_transaction_that_timed_out_cannot_be_committed(cluster, kafka, tv, error):
-    producer = opened(cluster, kafka, tv)
-    kafka.time_out("task")
-    with pytest.raises(error):
-        cluster.transactions.end("task", producer, True, tv)
-
-
-def test_a_timeout_beyond_the_brokers_names_the_option(cluster):
-    with pytest.raises(InvalidTransactionTimeout, match=r"kafka\.transaction\.timeout\.ms"):
-        cluster.transactions.init_producer_id("task", 900_001)
-
-
 # Partitions of dialect 1.
 
 
@@ -361,12 +315,6 @@ def test_offsets_of_an_open_transaction_are_waited_for(cluster, kafka, net, tv, 
     assert 3 <= net.now - start < 5
     assert cluster.groups.committed("g") == {T[0]: (2, '{"batchId": 2}')}
     assert cluster.groups.committed_offsets("g", T[:2]) == {T[0]: 2, T[1]: None}
-
-
-def test_a_commit_of_dialect_1_needs_its_group_added(cluster, kafka):
-    producer = opened(cluster, kafka, 1)
-    with pytest.raises(TransactionAbortable):
-        cluster.transactions.commit_offsets("task", producer, "g", {T[0]: (1, "")}, 1)
 
 
 # What an operator sees.

@@ -20,6 +20,7 @@ from kafkasource.errors import (
     BrokerError,
     DeadlineExceeded,
     InvalidProducerEpoch,
+    InvalidProducerIdMapping,
     InvalidTransactionTimeout,
     InvalidTxnState,
     ProducerFenced,
@@ -267,8 +268,10 @@ def test_a_new_owner_aborts_what_is_open_and_fences_the_old_one(world: World) ->
     with pytest.raises((InvalidProducerEpoch, TransactionAbortable)):
         world.cluster.transactions.commit_offsets(world.name, old, world.group, offsets, world.tv)
     for commit in (True, False):
-        with pytest.raises(ProducerFenced):
+        with pytest.raises(ProducerFenced, match=repr(world.name)):
             world.end(old, commit)
+    with pytest.raises(InvalidProducerIdMapping):
+        world.end(ProducerId(old.producer_id + 1000, 0))
 
 
 def test_without_one_open_a_new_owner_raises_the_epoch_by_one(world: World) -> None:
@@ -330,7 +333,7 @@ def test_after_its_timeout_a_transaction_is_aborted_by_the_broker(world: World) 
 
 def test_a_timeout_has_the_brokers_limit(world: World) -> None:
     assert world.begin(transaction_timeout_ms=900_000)
-    with pytest.raises(InvalidTransactionTimeout):
+    with pytest.raises(InvalidTransactionTimeout, match=r"kafka\.transaction\.timeout\.ms"):
         world.begin(transaction_timeout_ms=900_001)
 
 

@@ -65,18 +65,6 @@ def test_a_record_larger_than_the_fetch_size_comes_whole(topic):
     assert [len(r["value"]) for r in rows] == [500_000, 1]
 
 
-def test_aborted_transactions_are_seen_by_read_uncommitted_only(topic):
-    topic = topic()
-    topic.transaction([b"a1", b"a2"], commit=True)
-    topic.transaction([b"b1", b"b2"], commit=False)
-    topic.transaction([b"c1"], commit=True)
-    topic.transaction([b"d1"], commit=False)  # a tail that holds no row
-    committed = topic.rows(**{"kafka.isolation.level": "read_committed"})
-    assert [r["value"] for r in committed] == [b"a1", b"a2", b"c1"]
-    assert [r["offset"] for r in committed] == [0, 1, 6]  # markers and aborted records leave holes
-    assert [r["value"] for r in topic.rows()] == [b"a1", b"a2", b"b1", b"b2", b"c1", b"d1"]
-
-
 def test_an_end_that_never_comes_is_a_loss_once_the_poll_timeout_has_ended(topic):
     topic = topic()
     topic.write([{"value": b"v"}])

@@ -1,18 +1,13 @@
 """Token endpoints that fail, lie, or take their time: bounded, asked again only where that helps, and never quoted."""
 
 import base64
-import datetime
-import ipaddress
 import ssl
 import threading
 import time
 import tracemalloc
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from certificate_maker import authority
 from fake_broker import FakeKafka, FakeNet
 from token_server import an_endpoint, granted, jwt
 
@@ -264,20 +259,10 @@ def test_plain_http_behind_an_https_url_is_no_answer(endpoint):
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
     """An authority's certificate, and a server's for 127.0.0.1 with its key, as PEM files."""
-    folder = tmp_path_factory.mktemp("certificates")
-    now = datetime.datetime.now(datetime.timezone.utc)
-    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
-    names = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]) for name in ("authority", "server")]
-    for name, subject, key, more in (
-        ("ca", names[0], keys[0], x509.BasicConstraints(True, None)),
-        ("server", names[1], keys[1], x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])),
-    ):
-        builder = x509.CertificateBuilder(names[0], subject, key.public_key(), x509.random_serial_number())
-        builder = builder.not_valid_before(now - datetime.timedelta(1)).not_valid_after(now + datetime.timedelta(1))
-        certificate = builder.add_extension(more, critical=False).sign(keys[0], hashes.SHA256())
-        (folder / f"{name}.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    encoding = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (folder / "key.pem").write_bytes(keys[1].private_bytes(*encoding))
+    folder, root = tmp_path_factory.mktemp("certificates"), authority()
+    server = root.issue("server", ips=("127.0.0.1",))
+    for name, text in (("ca", root.pem), ("server", server.pem), ("key", server.key_pem())):
+        (folder / f"{name}.pem").write_text(text)
     return folder
 
 
