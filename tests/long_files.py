@@ -32,7 +32,7 @@ SECONDS = {
     "peers/test_security_parity.py": 25,  # a minute more in make extended
     "kafka/group/test_exclusive_query.py": 20,
     # without
-    "exactly_once/test_transactions_to_broker.py": 190,  # with all files that share three brokers
+    "sink/test_write_order.py": 190,  # with all files that share three brokers
     "testing/broker/test_secured_broker.py": 170,  # with all files that share the secured broker
     "kafka/records/test_builds.py": 45,
     "exactly_once/test_exactly_once_on_brokers.py": 80,
@@ -48,11 +48,10 @@ SECONDS = {
     "sink/clusters/test_fan_out_on_brokers.py": 75,
     "kafka/fetch/test_read_from_replicas.py": 55,
     "tools/cli/test_commands_on_a_broker.py": 50,
-    "sink/test_write_order.py": 50,
+    "exactly_once/test_transactions_to_broker.py": 40,
     "kafka/producer/test_rollover_on_brokers.py": 35,
     "source/spark/test_stream_on_a_broker.py": 32,
     "kafka/producer/test_message_sets_on_a_broker.py": 32,
-    "sink/test_write_faults.py": 31,
     "kafka/group/test_members_on_brokers.py": 30,
     "tools/cli/test_completed_names.py": 30,
     "test_run_rules.py": 25,

@@ -1,6 +1,5 @@
 """Task transactions on real Kafkas, in both dialects; confluent-kafka (librdkafka) says what readers see."""
 
-import random
 import threading
 import time
 import uuid
@@ -9,7 +8,6 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 from confluent_reader import values_of
-from proxy import Proxy, ThroughProxy
 
 from kafkasource import options
 from kafkasource.errors import (
@@ -22,7 +20,6 @@ from kafkasource.errors import (
 )
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
-from kafkasource.kafka.network.network_client import NetworkClient
 from kafkasource.kafka.producer.config import ProducerConfig
 from kafkasource.kafka.producer.partitioner import Partitioner
 from kafkasource.kafka.producer.producer import Producer
@@ -202,74 +199,6 @@ def test_tasks_share_a_transaction_when_each_has_its_own_partition(kafka, produc
     kafka.end(driver)
     kafka.transaction(driver.transactional_id)
     assert kafka.read(topic, 2) == {0: [b"0"] * 10, 1: [b"1"] * 10}
-
-
-# So little memory that a task cannot run ahead of what happens on the wire.
-SMALL = {
-    "kafka.batch.size": "4096",
-    "kafka.buffer.memory": "65536",
-    "kafka.linger.ms": "0",
-    "kafka.retry.backoff.ms": "20",
-}
-
-
-def numbered(first, count=500):
-    return [b"%06d" % (first + i) + b"." * 60 for i in range(count)]
-
-
-def test_a_reply_lost_after_the_append_stores_no_record_of_a_transaction_twice(kafka):
-    topic, randomness, expected = kafka.topic(partitions=2), random.Random(1), {0: [], 1: []}
-    host, port = kafka.servers.rsplit(":", 1)
-    config = kafka.config(**SMALL)
-    with Proxy((host, int(port))) as proxy:
-        producer = Producer(config, client=NetworkClient(config.client, connector=ThroughProxy(config.client, proxy)))
-        transaction = kafka.transaction(f"p-{topic}")
-        try:
-            with producer.delivery(transaction) as delivery:
-                for turn in range(30):
-                    if turn:
-                        proxy.cut(after=randomness.randrange(100))  # a produce response is some 60 to 100 bytes
-                    append(producer, delivery, topic, numbered(turn * 500), turn % 2)
-                    expected[turn % 2] += numbered(turn * 500)
-        finally:
-            producer.close()
-        assert proxy.harmed >= 10
-    kafka.end(transaction)
-    kafka.transaction(f"p-{topic}")
-    assert kafka.read(topic, 2) == expected
-
-
-@pytest.mark.slow
-@pytest.mark.extended
-def test_a_leader_killed_in_the_middle_of_a_transaction_of_dialect_1_loses_and_repeats_nothing():
-    with Broker(version="3.9.2", nodes=3, use_existing=False) as brokers:
-        loses_and_repeats_nothing_when_a_leader_is_killed(brokers, dialect=1)
-
-
-@pytest.mark.slow
-def test_a_leader_killed_in_the_middle_of_a_transaction_loses_and_repeats_nothing(three_brokers):
-    loses_and_repeats_nothing_when_a_leader_is_killed(three_brokers, dialect=2)
-
-
-def loses_and_repeats_nothing_when_a_leader_is_killed(broker, dialect):
-    kafka, topic = Kafka(broker.bootstrap_servers, dialect), "moved"
-    with kafka.cluster:
-        configs = {"min.insync.replicas": "2"}  # what is acknowledged survives its leader
-        kafka.cluster.topics.create([topic], partitions=2, replication_factor=3, configs=configs)
-        producer, transaction = kafka.producer(**SMALL), kafka.transaction("p-0")
-        expected = {0: [], 1: []}
-        try:
-            with producer.delivery(transaction) as delivery:
-                for turn in range(30):
-                    append(producer, delivery, topic, numbered(turn * 500), turn % 2)
-                    expected[turn % 2] += numbered(turn * 500)
-                    if turn == 15:
-                        broker.kill(producer.sender.await_topic(topic).partitions[0].leader_id)
-        finally:
-            producer.close()
-        kafka.end(transaction)
-        kafka.transaction("p-0")
-        assert kafka.read(topic, 2) == expected
 
 
 @pytest.mark.parametrize(

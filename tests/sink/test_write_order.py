@@ -3,6 +3,7 @@
 import random
 import time
 import uuid
+from contextlib import closing
 from itertools import pairwise
 
 import kafka
@@ -33,33 +34,17 @@ SMALL = {
 }
 
 
-@pytest.fixture
-def brokers(three_brokers):
-    return three_brokers
-
-
-@pytest.fixture
-def cluster(brokers):
-    with Cluster(ClientConfig.of(brokers.bootstrap_servers)) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def topic(cluster):
-    return made(cluster)
-
-
-@pytest.fixture
-def small_topic(cluster):
-    """Each batch is too large for it, and goes on in pieces."""
-    return made(cluster, {"max.message.bytes": "1500"})
-
-
-def made(cluster, configs=()):
+def made(brokers, configs):
     name = f"order-{uuid.uuid4().hex[:8]}"
-    configs = {"min.insync.replicas": "2", **dict(configs)}  # what is acknowledged survives its leader
-    cluster.topics.create([name], partitions=PARTITIONS, replication_factor=3, configs=configs)
+    configs = {"min.insync.replicas": "2", **configs}  # what is acknowledged survives its leader
+    with Cluster(ClientConfig.of(brokers.bootstrap_servers)) as cluster:
+        cluster.topics.create([name], partitions=PARTITIONS, replication_factor=3, configs=configs)
     return name
+
+
+ANY_WAY = pytest.mark.parametrize("dialect", [None, pytest.param(1, marks=pytest.mark.extended), 2])
+"""Outside of a transaction, or in one of this dialect."""
+SPLITS = {"max.message.bytes": "1500"}  # each batch is too large for the topic, and goes on in pieces
 
 
 def rows():
@@ -70,14 +55,17 @@ def rows():
         yield pa.record_batch([pa.array(keys, pa.binary()), pa.array(values, pa.binary())], names=["key", "value"])
 
 
-def write(brokers, topic, disturb, *, proxy=None, transaction=None):
+def write(brokers, topic, disturb, *, proxy=None, dialect=None):
     """As one task; `disturb(number)` is called before each batch."""
     written = {**SMALL, "kafka.bootstrap.servers": brokers.bootstrap_servers, "topic": topic}
     config = ProducerConfig.from_options(options.parse(written, "sink"))
     connector = ThroughProxy(config.client, proxy) if proxy else None
     producer = Producer(config, client=NetworkClient(config.client, connector=connector))
     schema, partitioner = SinkSchema(topic, {"key": 0, "value": 1}), Partitioner(config.batch_bytes)
-    try:
+    with Cluster(ClientConfig.of(brokers.bootstrap_servers)) as cluster, closing(producer):
+        transactions, transaction = cluster.transactions, None
+        if dialect is not None:
+            transaction = TaskTransaction.open(transactions, f"transaction-{topic}", 60_000, dialect)
         with producer.delivery(transaction) as delivery:
             for number, batch in enumerate(rows()):
                 disturb(number)
@@ -85,8 +73,8 @@ def write(brokers, topic, disturb, *, proxy=None, transaction=None):
                     producer.append(part, partitioner, delivery)
         assert delivery.records == BATCHES * ROWS
         assert producer.pool.available_bytes == producer.pool.total_bytes
-    finally:
-        producer.close()
+        if transaction is not None:
+            transactions.end(transaction.transactional_id, transaction.producer, True, dialect)
 
 
 def check_each_row_once_and_in_order(brokers, topic):
@@ -132,11 +120,11 @@ class Leaders:
 
 
 @pytest.fixture
-def leaders(brokers):
+def leaders(three_brokers):
     made = []
 
     def of(topic):
-        made.append(Leaders(brokers, topic))
+        made.append(Leaders(three_brokers, topic))
         return made[-1]
 
     yield of
@@ -144,43 +132,44 @@ def leaders(brokers):
         leaders.close()
 
 
-@pytest.mark.extended
-def test_when_leaders_move_between_living_brokers_and_batches_are_split(brokers, small_topic, leaders):
-    leaders = leaders(small_topic)
-    write(brokers, small_topic, lambda number: leaders.move() if number % 10 == 5 else None)
+@pytest.mark.parametrize(
+    ("configs", "dialect"), [pytest.param(SPLITS, None, marks=pytest.mark.extended, id="split"), ({}, 2)]
+)
+def test_when_leaders_move_between_living_brokers(three_brokers, leaders, configs, dialect):
+    topic = made(three_brokers, configs)
+    leaders = leaders(topic)
+    write(three_brokers, topic, lambda number: leaders.move() if number % 10 == 5 else None, dialect=dialect)
     assert leaders.moves == 3
-    check_each_row_once_and_in_order(brokers, small_topic)
+    check_each_row_once_and_in_order(three_brokers, topic)
 
 
-def test_when_leaders_move_in_the_middle_of_a_transaction(brokers, topic, leaders, cluster):
-    leaders, dialect = leaders(topic), cluster.transactions.version()
-    transaction = TaskTransaction.open(cluster.transactions, f"transaction-{topic}", 60_000, dialect)
-    write(brokers, topic, lambda number: leaders.move() if number % 10 == 5 else None, transaction=transaction)
-    assert leaders.moves == 3
-    cluster.transactions.end(transaction.transactional_id, transaction.producer, True, dialect)
-    check_each_row_once_and_in_order(brokers, topic)
-
-
-def test_when_a_leader_is_killed_and_comes_back(brokers, topic, leaders):
+@ANY_WAY
+def test_when_a_leader_is_killed_and_comes_back(three_brokers, leaders, dialect):
     """Batches in flight to the old leader, others already sent to the new one."""
-    leaders, killed = leaders(topic), []
+    topic, killed = made(three_brokers, {}), []
+    leaders = leaders(topic)
 
     def kill(number):
         if number == 10:
             killed.append(leaders.now()[0])
-            brokers.kill(killed[0])
+            three_brokers.kill(killed[0])
         elif number == 20:
-            brokers.restart(killed[0])
+            three_brokers.restart(killed[0])
 
-    write(brokers, topic, kill)
-    check_each_row_once_and_in_order(brokers, topic)
+    write(three_brokers, topic, kill, dialect=dialect)
+    check_each_row_once_and_in_order(three_brokers, topic)
 
 
-def test_when_answers_are_lost_after_the_append(kafka_broker, kafka_topic):
-    """All through one proxy, so of one broker; batches are too large, so that answers to pieces are lost, too."""
-    topic, randomness = kafka_topic(partitions=PARTITIONS, config={"max.message.bytes": "1500"}), random.Random(1)
+@pytest.mark.parametrize(("configs", "dialect"), [({}, None), (SPLITS, None), ({}, 1), ({}, 2)])
+def test_when_answers_are_lost_after_the_append(kafka_broker, kafka_topic, configs, dialect):
+    """All through one proxy, so of one broker. Where batches are too large, answers to pieces are lost, too."""
+    topic, randomness = kafka_topic(partitions=PARTITIONS, config=configs), random.Random(1)
     host, port = kafka_broker.bootstrap_servers.rsplit(":", 1)
+
+    def cut(number):
+        proxy.cut(after=randomness.randrange(100))  # a produce response is some 60 to 100 bytes
+
     with Proxy((host, int(port))) as proxy:
-        write(kafka_broker, topic, lambda number: proxy.cut(after=randomness.randrange(100)), proxy=proxy)
+        write(kafka_broker, topic, cut, proxy=proxy, dialect=dialect)
         assert proxy.harmed >= 10
     check_each_row_once_and_in_order(kafka_broker, topic)
