@@ -7,7 +7,7 @@ import pytest
 from fake_broker import Error, FakeKafka, serve
 from fake_registry import a_registry
 
-from kafkasource.errors import BadRecord, BrokerError, OptionError, SchemaError
+from kafkasource.errors import BrokerError, OptionError, SchemaError
 from kafkasource.kafka.producer.rows import InvalidRow
 from kafkasource.kafka.protocol.apis import CREATE_TOPICS, PRODUCE
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
@@ -153,13 +153,6 @@ READ = pa.table(
 )
 
 
-def test_a_bad_record_is_an_error_and_not_a_null_value(kafka):
-    """Which would delete its key from a compacted topic."""
-    with pytest.raises(BadRecord, match=r"partition 3, offset 11: .*cut"), Writer(kafka.options) as writer:
-        writer.write(READ.slice(1))
-    assert sent(kafka) == []
-
-
 def test_bad_records_go_to_the_topic_of_dead_letters_as_they_were_read(kafka):
     with Writer({**kafka.options, "badRecords": "topic:u"}) as writer:
         writer.write(READ)
@@ -186,14 +179,6 @@ def test_what_dead_letters_lack_is_said_before_a_row_is_sent(kafka, options, row
     with pytest.raises((OptionError, InvalidSchema), match=words), Writer({**kafka.options, **options}) as writer:
         writer.write(rows)
     assert sent(kafka) == []
-
-
-def test_a_record_larger_than_a_request_becomes_a_dead_letter(kafka):
-    with Writer({**kafka.options, "kafka.max.request.size": "4096", "badRecords": "topic:u"}) as writer:
-        writer.write(pa.table({"key": ["small", "large"], "value": ["v", "l" * 5000]}))
-        counts = writer.flush()
-    assert [(topic, key) for topic, _, key, _ in sent(kafka)] == [("t", b"small"), ("u", b"large")]
-    assert sorted((tp.topic, one.records) for tp, one in counts.items()) == [("t", 1), ("u", 1)]
 
 
 def test_another_column_of_that_name_is_none_of_ours(kafka):

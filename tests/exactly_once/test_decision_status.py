@@ -82,16 +82,6 @@ def test_a_batch_that_was_decided_is_skipped_though_its_record_has_expired(versi
     assert cluster.offsets.keys() == {("p-kept", TopicPartition("t", 0))}
 
 
-@ANY_DIALECT
-def test_a_query_that_stopped_in_order_goes_on_after_weeks(version):
-    cluster = FakeTransactionCluster(version)
-    query = Query(cluster)
-    query.run_batch(0)
-    cluster.away_for_weeks()
-    query.run()
-    check(cluster, query.expected())
-
-
 # Batches without rows.
 
 

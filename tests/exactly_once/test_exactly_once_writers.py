@@ -217,18 +217,6 @@ def test_the_same_rows_in_other_tasks_are_the_same_batch(monkeypatch, way):
 # Who the query is.
 
 
-@pytest.mark.parametrize("spelled", ["{0}", "{0}/", "file:{0}", "file://{0}", "file:///{0}", "{0}/x/.."])
-def test_a_batch_that_was_decided_is_skipped_however_the_checkpoint_is_spelled_by_then(monkeypatch, tmp_path, spelled):
-    (tmp_path / "metadata").write_text('{"id":"q"}')
-    spark = Spark(monkeypatch)
-    for location in (str(tmp_path), spelled.format(tmp_path)):
-        spark.options = {"checkpointLocation": location}
-        sent = spark.sent()
-        messages = [spark.task(sent, slot, b"%d" % slot) for slot in range(3)]
-        spark.writer().commit(messages, 0)
-        assert spark.seen() == [b"0", b"1", b"2"]
-
-
 def test_a_checkpoint_that_is_not_the_querys_is_refused_by_its_tasks(monkeypatch, tmp_path):
     (tmp_path / "metadata").write_text('{"id":"another"}')
     spark = Spark(monkeypatch, checkpointLocation=str(tmp_path))

@@ -99,22 +99,12 @@ def test_to_make_a_topic(world, monkeypatch):
     world.refused(apis.CREATE_TOPICS, TOPIC, lambda: create_in(world.cluster, "new", new), "option 'createTopic'")
 
 
-def test_to_begin_a_transaction(world):
-    world.refused(
-        apis.INIT_PRODUCER_ID,
-        TRANSACTIONAL_ID,
-        lambda: TaskTransaction.open(world.cluster.transactions, "orders-0", 60_000, 1),
-        "'orders-0'",
-    )
+@pytest.mark.parametrize("api", [apis.INIT_PRODUCER_ID, apis.FIND_COORDINATOR])
+def test_to_begin_a_transaction(world, api):
+    def begin():
+        TaskTransaction.open(world.cluster.transactions, "orders-0", 60_000, 1)
 
-
-def test_to_find_a_transactions_coordinator(world):
-    world.refused(
-        apis.FIND_COORDINATOR,
-        TRANSACTIONAL_ID,
-        lambda: TaskTransaction.open(world.cluster.transactions, "orders-0", 60_000, 1),
-        "'orders-0'",
-    )
+    world.refused(api, TRANSACTIONAL_ID, begin, "'orders-0'")
 
 
 def test_to_write_to_a_topic_in_a_transaction(world):

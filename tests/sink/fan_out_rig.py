@@ -34,6 +34,14 @@ class SilentClient(FakeClient):
         self.woken.wait(min(timeout_ms, 1000) / 1000)
         self.woken.clear()
 
+    def is_back(self, leaders=LEADERS):
+        """The line is there again: what is on the wire is answered, too."""
+        back = AnsweringClient(leaders)
+        back.sent, back.inits, back.metadata = self.sent, self.inits, self.metadata
+        self.wakeup, self.poll = back.wakeup, back.poll
+        self.metadata.leaders = dict(leaders)
+        self.woken.set()
+
 
 class AnsweringClient(AcknowledgingClient):
     def __init__(self, leaders=LEADERS):

@@ -145,20 +145,13 @@ def test_the_listener_gets_what_was_written():
     assert heard == [commit]
 
 
-def test_a_listener_that_fails_cannot_undo_a_commit(caplog):
-    tell(gathered([], batch_id=7), f"{__name__}:failing")
+@pytest.mark.parametrize(("name", "said"), [("failing", "no such database"), ("leaving", "SystemExit: done")])
+def test_a_listener_that_fails_or_calls_sys_exit_cannot_undo_a_commit(caplog, name, said):
+    tell(gathered([], batch_id=7), f"{__name__}:{name}")
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    assert "failing failed; committed batch 7" in record.getMessage()
-    assert "no such database" in caplog.text
-
-
-def test_a_listener_that_calls_sys_exit_cannot_fail_a_decided_commit(caplog):
-    tell(gathered([], batch_id=7), f"{__name__}:leaving")
-    (record,) = caplog.records
-    assert record.levelno == logging.WARNING
-    assert "leaving failed; committed batch 7" in record.getMessage()
-    assert "SystemExit: done" in caplog.text
+    assert f"{name} failed; committed batch 7" in record.getMessage()
+    assert said in caplog.text
 
 
 def test_a_listener_that_hangs_is_not_waited_for_for_ever_and_not_called_beside_itself(caplog, monkeypatch):

@@ -13,15 +13,13 @@ from confluent_producer import ordered_producer
 from confluent_reader import messages_of
 from pyspark.sql.types import StructType
 
-from kafkasource.errors import DeadlineExceeded, MessageTooLarge
+from kafkasource.errors import MessageTooLarge
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.producer.accumulator import RecordTooLarge
-from kafkasource.kafka.producer.rows import InvalidRow
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
 from kafkasource.reader import Reader
 from kafkasource.sink.clusters import targets
-from kafkasource.sink.clusters.producers import shared_producers
 from kafkasource.sink.clusters.targets import ONLY
 from kafkasource.sink.writer import BatchWriter
 from kafkasource.types import TopicPartition as OurTopicPartition
@@ -157,20 +155,6 @@ def test_rows_choose_topic_and_partition(write, read, kafka_topic):
     assert report.records == 4
 
 
-def test_rows_of_many_small_batches_keep_their_order_and_share_record_batches(write, read, kafka_topic):
-    topic = kafka_topic()
-    values = [b"%d" % i for i in range(3000)]
-    write(topic, rows_per_batch=10, value=values)
-    assert [m.value() for m in read(topic)] == values
-
-
-def test_batches_larger_than_the_memory_pass_through_it(write, read, kafka_topic):
-    topic = kafka_topic(partitions=4)
-    small = {"kafka.buffer.memory": "65536", "kafka.batch.size": "8192", "kafka.linger.ms": "60000"}
-    write(topic, small, value=[b"%01000d" % i for i in range(2000)])
-    assert len({m.value() for m in read(topic, 4)}) == 2000
-
-
 def test_a_large_record_passes_and_a_larger_one_names_the_option(write, read, kafka_topic):
     topic = kafka_topic()
     write(topic, value=[b"x" * 1_000_000])
@@ -188,11 +172,6 @@ def test_the_topics_own_limit_is_told_and_the_next_task_is_none_the_worse(write,
     assert (written.first_offset, written.last_offset) == (3, 5)
 
 
-def test_a_topic_that_does_not_exist_fails_after_max_block_ms(write):
-    with pytest.raises(DeadlineExceeded, match="Topic no-such-topic not present in metadata after 300 ms"):
-        write("no-such-topic", {"kafka.max.block.ms": "300"}, value=[b"x"])
-
-
 def test_rows_for_a_partition_that_is_being_added_wait_for_it(write, kafka_broker, kafka_topic):
     topic = kafka_topic(partitions=4)
     write(topic, value=[b"before"], partition=[3])  # the producer knows the topic now
@@ -205,12 +184,6 @@ def test_rows_for_a_partition_that_is_being_added_wait_for_it(write, kafka_broke
         cluster.topics.add_partitions({topic: 8})
     task.join(30)
     assert [list(report.written) for report in reports] == [[OurTopicPartition(topic, 7)]]
-
-
-def test_rows_for_a_partition_that_is_never_added_are_refused_after_max_block_ms(write, kafka_topic):
-    topic = kafka_topic(partitions=4)
-    with pytest.raises(InvalidRow, match=r"has no partition 7, only 0 to 3.*'kafka\.max\.block\.ms'"):
-        write(topic, {"kafka.max.block.ms": "300"}, value=[b"x"], partition=[7])
 
 
 @pytest.mark.parametrize("acks", ["all", "1", "0"])
@@ -241,13 +214,3 @@ def test_a_forked_worker_makes_its_own_producer(kafka_broker, write, read, kafka
     child.join(60)
     write(topic, value=[b"parent"] * 10)
     assert [m.value() for m in read(topic)] == [b"parent"] * 10 + [b"child"] * 10 + [b"parent"] * 10
-
-
-def test_tasks_of_one_worker_share_a_producer(kafka_broker, write, kafka_topic):
-    topic = kafka_topic()
-    write(topic, value=[b"x"])
-    settings = {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers, "topic": topic}
-    by_name = targets.parse(settings).by_name
-    producers = shared_producers(by_name)[ONLY]
-    write(topic, value=[b"x"])
-    assert shared_producers(by_name)[ONLY] is producers

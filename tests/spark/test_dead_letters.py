@@ -1,7 +1,7 @@
 """Good rows and dead letters of one query, on a real Kafka: confluent-kafka reads what is committed.
 
-Of the records each third is cut, so that it cannot be decoded. The topic of the good ones is compacted, so the broker
-refuses those without a key. Where they are written as Avro, some rows have a text that is no symbol of the schema.
+Of the records each third is cut, so that it cannot be decoded. Some rows have a text that is no symbol of the schema.
+The topic of the good ones is compacted, so the broker refuses those without a key.
 """
 
 from __future__ import annotations
@@ -68,29 +68,31 @@ def frame_of(pykafka, topic, url, *, stream=False, **more):
     return pykafka.reading(topic, stream=stream, startingOffsets="earliest", **options, **more).load()
 
 
-def check(pykafka, source, clean, dead, count, cut):
+def check(pykafka, source, clean, dead, count, cut, record, fits=lambda number: True):
+    """Each row is in one of the two topics, once. `record`: of a good row; `fits`: can it be encoded?"""
+    encodable = [n for n in range(count) if not is_cut(n) and fits(n)]
     good = Counter(message.value() for message in messages_of(pykafka.bootstrap_servers, clean, settled=True))
-    assert good == Counter(b"%d" % (1000 + n) for n in range(count) if not is_cut(n) and not is_refused(n))
-    places, refused = [], []
+    assert good == Counter(record(n) for n in encodable if not is_refused(n))
     cluster_id = cluster_id_of(pykafka.bootstrap_servers).encode()
-    for letter in messages_of(pykafka.bootstrap_servers, dead, settled=True):
-        headers = letter.headers()
-        number = int(headers[0][1])
-        assert headers[:2] == [("n", b"%d" % number), ("empty", None)]
+    letters = [(int(each.headers()[0][1]), each) for each in messages_of(pykafka.bootstrap_servers, dead, settled=True)]
+    assert sorted(n for n, _ in letters) == [n for n in range(count) if n not in encodable or is_refused(n)]
+    for number, letter in letters:
+        assert letter.headers()[:2] == [("n", b"%d" % number), ("empty", None)]
         assert letter.key() == key_of(number)
-        why = {name.removeprefix("__dlq.errors."): text for name, text in headers[2:]}
-        if is_refused(number):
-            assert letter.value() == b"%d" % (1000 + number)
+        why = {name.removeprefix("__dlq.errors."): text for name, text in letter.headers()[2:]}
+        assert why.pop("cluster.id") == cluster_id
+        if is_cut(number):
+            assert letter.value() == cut[int(why["partition"]), int(why["offset"])]
+            assert why["topic"] == source.encode()
+            assert b"$.number" in why["message"]
+        elif not fits(number):
+            assert letter.value() == b'{"number":%d,"colour":"GREEN"}' % (1000 + number)
+            assert b"not a symbol of" in why.pop("message")
+            assert why == {"topic": clean.encode(), "field": b"$.colour", "value.format": b"json"}
+        else:
+            assert letter.value() == record(number)
             assert why.pop("message").startswith(b"INVALID_RECORD: Compacted topic cannot accept message without key")
-            assert why == {"topic": clean.encode(), "partition": b"0", "cluster.id": cluster_id}
-            refused.append(number)
-            continue
-        places.append((int(why["partition"]), int(why["offset"])))
-        assert letter.value() == cut[places[-1]]
-        assert (why["topic"], why["cluster.id"]) == (source.encode(), cluster_id)
-        assert b"$.number" in why["message"]
-    assert sorted(places) == sorted(cut)
-    assert sorted(refused) == [n for n in range(count) if is_refused(n)]
+            assert why == {"topic": clean.encode(), "partition": b"0"}
 
 
 COMPACTED = {"cleanup.policy": "compact"}
@@ -116,34 +118,14 @@ def writing_once(pykafka, rows, clean, dead, checkpoint, **more):
     return query.trigger(availableNow=True).start()
 
 
-@pytest.mark.needs_spark("limited_available_now")
-@pytest.mark.parametrize("points", [TWO_POINTS, EACH_POINT])
-def test_each_record_is_in_one_of_the_two_topics_once_whatever_dies(pykafka, kafka_topic, tmp_path, crash_file, points):
-    source, clean, dead = kafka_topic(partitions=2), kafka_topic(config=COMPACTED), kafka_topic()
-    count = 12 * (len(points) + 1)
-    with a_registry() as registry:
-        cut = fill(pykafka, source, registry.add(f"{source}-value", json.dumps(SCHEMA)), count)
-
-        def write():
-            rows = frame_of(pykafka, source, registry.url, stream=True, maxOffsetsPerTrigger="12")
-            return writing_once(pykafka, rows.selectExpr(*TO_WRITE), clean, dead, tmp_path / "checkpoint")
-
-        under_crashes(points, crash_file, write)
-    check(pykafka, source, clean, dead, count, cut)
-
-
 COLOURED = {**SCHEMA, "fields": [
     *SCHEMA["fields"], {"name": "colour", "type": {"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]}}
 ]}  # fmt: skip
 
 
-def has_no_symbol(number):
-    return not is_cut(number) and number % 5 == 1
-
-
 @pytest.mark.needs_spark("limited_available_now")
 @pytest.mark.parametrize("points", [TWO_POINTS, EACH_POINT])
-def test_so_is_each_row_that_the_writers_schema_does_not_take(pykafka, kafka_topic, tmp_path, crash_file, points):
+def test_each_record_is_in_one_of_the_two_topics_once_whatever_dies(pykafka, kafka_topic, tmp_path, crash_file, points):
     source, clean, dead = kafka_topic(partitions=2), kafka_topic(config=COMPACTED), kafka_topic()
     count = 12 * (len(points) + 1)
     value = (
@@ -164,27 +146,7 @@ def test_so_is_each_row_that_the_writers_schema_does_not_take(pykafka, kafka_top
     def record(number):
         return framed(written_by, COLOURED, {"number": 1000 + number, "colour": "BLUE"})
 
-    encodable = [n for n in range(count) if not is_cut(n) and not has_no_symbol(n)]
-    good = Counter(message.value() for message in messages_of(pykafka.bootstrap_servers, clean, settled=True))
-    assert good == Counter(record(n) for n in encodable if not is_refused(n))
-    cluster_id = cluster_id_of(pykafka.bootstrap_servers).encode()
-    letters = [(int(each.headers()[0][1]), each) for each in messages_of(pykafka.bootstrap_servers, dead, settled=True)]
-    assert sorted(n for n, _ in letters) == [n for n in range(count) if n not in encodable or is_refused(n)]
-    for number, letter in letters:
-        assert letter.headers()[:2] == [("n", b"%d" % number), ("empty", None)]
-        assert letter.key() == key_of(number)
-        why = {name.removeprefix("__dlq.errors."): text for name, text in letter.headers()[2:]}
-        if is_cut(number):
-            assert letter.value() == cut[int(why["partition"]), int(why["offset"])]
-            assert (why["topic"], why["cluster.id"]) == (source.encode(), cluster_id)
-        elif has_no_symbol(number):
-            assert letter.value() == b'{"number":%d,"colour":"GREEN"}' % (1000 + number)
-            assert b"not a symbol of" in why.pop("message")
-            assert why.pop("cluster.id") == cluster_id
-            assert why == {"topic": clean.encode(), "field": b"$.colour", "value.format": b"json"}
-        else:
-            assert letter.value() == record(number)
-            assert why["message"].startswith(b"INVALID_RECORD")
+    check(pykafka, source, clean, dead, count, cut, record, lambda number: number % 5 != 1)
 
 
 @pytest.mark.extended
@@ -204,14 +166,4 @@ def test_a_write_that_fails_leaves_no_dead_letters(pykafka, kafka_topic):
             pykafka.write(rows, clean, **{**options, "badRecords": f"topic:{narrow}"})
         assert messages_of(pykafka.bootstrap_servers, dead, settled=True) == []
         pykafka.write(rows, clean, **options)
-    check(pykafka, source, clean, dead, 12, cut)
-
-
-def test_rows_without_bad_records_need_no_other_columns_for_what_a_broker_refuses(pykafka, kafka_topic):
-    clean, dead = kafka_topic(config=COMPACTED), kafka_topic()
-    rows = pykafka.spark.range(10).selectExpr(
-        "IF(id = 7, NULL, CAST(id AS STRING)) AS key", "CAST(id AS STRING) AS value"
-    )
-    pykafka.write(rows, clean, badRecords=f"topic:{dead}")
-    values = [[m.value() for m in messages_of(pykafka.bootstrap_servers, topic)] for topic in (clean, dead)]
-    assert (sorted(values[0]), values[1]) == ([b"%d" % n for n in range(10) if n != 7], [b"7"])
+    check(pykafka, source, clean, dead, 12, cut, lambda number: b"%d" % (1000 + number))

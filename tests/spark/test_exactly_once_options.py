@@ -47,17 +47,6 @@ def test_a_batch_write_is_seen_whole_or_not_at_all(spark, kafka_broker, kafka_to
     assert committed(spark, kafka_broker, topic) == sorted(map(str, range(100)))
 
 
-def test_one_transaction_for_all_tasks_wants_a_partition_to_have_one_task(spark, kafka_broker, kafka_topic):
-    topic = kafka_topic(partitions=1)
-    kafka = options(kafka_broker, topic, atomicBatch="true")
-    rows = spark.range(100, numPartitions=2).select(col("id").cast("string").alias("value"))
-    with pytest.raises(Exception, match=r"must be written by one task|OUT_OF_ORDER_SEQUENCE_NUMBER"):
-        rows.write.format("pykafka").options(**kafka).mode("append").save()
-    assert committed(spark, kafka_broker, topic) == []
-    rows.coalesce(1).write.format("pykafka").options(**kafka).mode("append").save()
-    assert len(committed(spark, kafka_broker, topic)) == 100
-
-
 @pytest.mark.extended
 def test_speculation_is_refused(kafka_broker, kafka_topic, tmp_path):
     """In a Spark of its own, whose configuration alone says so: a task must come to know of it from Spark."""

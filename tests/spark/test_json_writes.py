@@ -126,26 +126,3 @@ def test_random_types_and_values_are_those_of_to_json(pykafka, kafka_topic, seed
     pykafka.write(rows.selectExpr(f"{expression} AS value"), topic, valueFormat="json")
     found = sorted(each.value().decode() for each in messages_of(pykafka.bootstrap_servers, topic, (0,)))
     assert found == as_to_json(rows, expression)
-
-
-def test_rows_that_the_schema_does_not_take_and_good_rows_are_committed_together(pykafka, kafka_topic):
-    topic, dead = kafka_topic(partitions=2), kafka_topic(partitions=1)
-    schema = {
-        "type": "record",
-        "name": "R",
-        "fields": [{"name": "id", "type": "long"}, {"name": "t", "type": "string"}],
-    }
-    with a_registry() as registry:
-        registry.add(f"{topic}-value", json.dumps(schema))
-        rows = pykafka.spark.range(100).repartition(2)
-        pykafka.write(
-            rows.selectExpr("named_struct('id', id, 't', IF(id % 10 = 3, NULL, 'x')) AS value"), topic,
-            valueFormat="avro", badRecords=f"topic:{dead}", deliveryGuarantee="exactly_once",
-            transactionalIdPrefix=topic, **{"schemaRegistry.url": registry.url},
-        )  # fmt: skip
-    assert len(messages_of(pykafka.bootstrap_servers, topic, (0, 1), settled=True)) == 90
-    letters = messages_of(pykafka.bootstrap_servers, dead, (0,), settled=True)
-    assert sorted(each.value() for each in letters) == sorted(b'{"id":%d}' % n for n in range(3, 100, 10))
-    assert {dict(each.headers())["__dlq.errors.field"] for each in letters} == {b"$.t"}
-    back = pykafka.read(dead, valueFormat="json", readerSchema="id BIGINT, t STRING")
-    assert sorted(row.id for row in back.select("value.id").collect()) == list(range(3, 100, 10))

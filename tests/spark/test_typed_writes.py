@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
-from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -13,8 +12,6 @@ import pytest
 from confluent_reader import messages_of
 from fake_registry import a_registry
 from pyspark.errors import PySparkException
-
-from kafkasource.exactly_once.crash_points import POINTS
 
 fastavro = pytest.importorskip("fastavro")
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -110,45 +107,3 @@ def test_what_the_plan_shows_is_an_error_before_a_task_and_a_null_names_its_fiel
         nulls = rows.selectExpr("named_struct('item', IF(id = 2, NULL, 'x')) AS value")
         with pytest.raises(PySparkException, match=r"column 'value' cannot be encoded: \$\.item: the value is null"):
             pykafka.write(nulls, topic, **options)
-
-
-ONE_POINT = pytest.param(("decided",), id="one crash")
-EACH_POINT = pytest.param(POINTS, id="a crash at each point", marks=pytest.mark.extended)
-
-
-@pytest.mark.needs_spark("limited_available_now")
-@pytest.mark.parametrize("points", [ONE_POINT, EACH_POINT])
-def test_a_stream_from_avro_to_avro_writes_each_record_once_whatever_dies(
-    pykafka, kafka_topic, tmp_path, crash_file, points
-):
-    source, target = kafka_topic(partitions=2), kafka_topic(partitions=2)
-    count = 12 * (len(points) + 1)
-    with a_registry() as registry:
-        number = {"type": "record", "name": "N", "fields": [{"name": "n", "type": "long"}]}
-        registry.add(f"{source}-value", json.dumps(number))
-        schema_id = registry.add(f"{target}-value", json.dumps(LINE))
-        url = {"schemaRegistry.url": registry.url, "valueFormat": "avro"}
-        pykafka.write(pykafka.spark.range(count).selectExpr("named_struct('n', id) AS value"), source, **url)
-
-        def run():
-            rows = pykafka.reading(source, stream=True, startingOffsets="earliest", maxOffsetsPerTrigger="12", **url)
-            lines = rows.load().selectExpr(
-                "named_struct('item', CAST(value.n AS STRING), 'price', value.n / 2) AS value"
-            )
-            writing = lines.writeStream.format("pykafka").options(
-                **{"kafka.bootstrap.servers": pykafka.bootstrap_servers, "topic": target, **url},
-                deliveryGuarantee="exactly_once", checkpointLocation=str(tmp_path / "checkpoint"),
-            )  # fmt: skip
-            writing.trigger(availableNow=True).start().awaitTermination()
-
-        for point in points:
-            crash_file.write_text(point)
-            with suppress(PySparkException):  # a task that died runs again
-                run()
-            assert not crash_file.exists(), f"nothing crashed at {point!r}"
-        run()
-        found = [
-            read(LINE, each.value(), schema_id)
-            for each in messages_of(pykafka.bootstrap_servers, target, (0, 1), settled=True)
-        ]
-    assert sorted(found, key=lambda line: line["price"]) == [{"item": str(n), "price": n / 2} for n in range(count)]

@@ -5,6 +5,9 @@ import random
 import pyarrow as pa
 import pytest
 from broker_log import BrokerLog
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_inputs import examples
 from sink_fakes import T0, FakeTransactions, Rig, is_transactional, producer_of
 
 from kafkasource.errors import MessageTooLarge
@@ -128,3 +131,25 @@ def test_a_topic_whose_limit_is_below_a_batch_refuses_what_is_open_then_and_no_o
     assert stored_after(rig, delivery, broker, values[:100])[1] == 2
     counts, refused = stored_after(rig, delivery, broker, values[100:])
     assert ({*counts[3:]} <= {18, 19}, refused) == (True, 0)
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 900), min_size=1, max_size=60),
+    largest=st.integers(1000, 5000),
+    outcomes=st.lists(st.sampled_from([0, 0, 0, NOT_LEADER]), max_size=20),
+    in_flight=st.integers(1, 5),
+    transaction=st.booleans(),
+)
+def test_whatever_is_refused_each_record_is_stored_once_and_in_order(sizes, largest, outcomes, in_flight, transaction):
+    rig = Rig(buffer_memory_bytes=64 * 4096, max_in_flight=in_flight)
+    delivery = rig.sender.begin(TaskTransaction.open(FakeTransactions(), "p-0", 1000, 2) if transaction else None)
+    values = [b"%06d" % i + b"v" * size for i, size in enumerate(sizes)]
+    for value in values:
+        rig.append(delivery, value=value)
+    delivery.flushing = True
+    broker = BrokerLog(largest)
+    drive(rig, delivery, broker, outcomes)
+    delivery.raise_if_failed()
+    assert broker.values == values
+    assert (delivery.records, rig.leaked_bytes) == (len(values), 0)

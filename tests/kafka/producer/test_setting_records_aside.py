@@ -186,56 +186,44 @@ def test_a_dead_letter_is_the_record_with_its_headers_and_the_brokers_words():
     ]
 
 
-def test_a_lone_record_beyond_the_topics_limit_is_a_dead_letter():
-    rig = Rig(batch_bytes=2048)
+@pytest.mark.parametrize(
+    ("settings", "size", "reason"),
+    [
+        ({"batch_bytes": 2048}, 1500, b"MESSAGE_TOO_LARGE: The record batch size is 1"),
+        ({"max_request_bytes": 4096}, 5000, b"more than 'kafka.max.request.size' (4096)"),
+        (
+            {"buffer_memory_bytes": 2 * 4096, "max_request_bytes": 100_000},
+            9000,
+            b"more than 'kafka.buffer.memory' (8192)",
+        ),
+    ],
+    ids=["the topic's limit", "a request", "the memory for all batches"],
+)
+def test_a_record_that_is_too_large_is_a_dead_letter(settings, size, reason):
+    rig = Rig(**settings)
     task = Task(rig)
-    values = [b"s" * 10, b"l" * 1500, b"t" * 10]
-    for value in values:
+    for value in (b"before", b"l" * size, b"behind"):
         rig.append(task.delivery, value=value)
     broker = Broker(largest=1000)
     task.drive(broker)
-    assert broker.values == [values[0], values[2]]
-    assert task.dead_values == [values[1]]
-    assert task.reasons()[0].startswith(b"MESSAGE_TOO_LARGE: The record batch size is 1")
-
-
-def test_a_record_larger_than_a_request_is_a_dead_letter_before_it_is_encoded():
-    rig = Rig(max_request_bytes=4096)
-    task = Task(rig)
-    for value in (b"before", b"l" * 5000, b"behind"):
-        rig.append(task.delivery, value=value)
-    broker = Broker()
-    task.drive(broker)
-    assert (broker.values, task.dead_values) == ([b"before", b"behind"], [b"l" * 5000])
-    assert b"more than 'kafka.max.request.size' (4096)" in task.reasons()[0]
-
-
-def test_a_record_larger_than_the_memory_for_all_batches_is_a_dead_letter():
-    rig = Rig(buffer_memory_bytes=2 * 4096, max_request_bytes=100_000, cluster_name="of little memory")
-    task = Task(rig)
-    for value in (b"before", b"l" * 9000, b"behind"):
-        rig.append(task.delivery, value=value)
-    broker = Broker()
-    task.drive(broker)
-    assert (broker.values, task.dead_values) == ([b"before", b"behind"], [b"l" * 9000])
-    assert b"more than 'kafka.buffer.memory' (8192)" in task.reasons()[0]
-    counters = metrics.process_counts().snapshot().counters
-    assert counters[("kafkasource_dead_letters_total", ("of little memory", "t", "buffer.memory"))] == 1
+    assert (broker.values, task.dead_values) == ([b"before", b"behind"], [b"l" * size])
+    assert reason in task.reasons()[0]
 
 
 def test_dead_letters_are_counted_by_the_topic_that_refused_them_and_the_reason():
-    rig = Rig(max_request_bytes=4096, batch_bytes=2048, cluster_name="of this test")
-    task = Task(rig)
-    for value in (b"bad", b"bad", b"l" * 1500, b"l" * 5000, b"good"):
-        rig.append(task.delivery, value=value)
-    task.drive(Broker(largest=1000))
+    large = {"max_request_bytes": 4096, "batch_bytes": 2048}, [b"bad", b"bad", b"l" * 1500, b"l" * 5000, b"good"]
+    larger = {"max_request_bytes": 100_000, "buffer_memory_bytes": 2 * 4096}, [b"l" * 9000]
+    for settings_, values in (large, larger):
+        rig = Rig(cluster_name="of this test", **settings_)
+        task = Task(rig)
+        for value in values:
+            rig.append(task.delivery, value=value)
+        task.drive(Broker(largest=1000))
     counters = metrics.process_counts().snapshot().counters
     name = "kafkasource_dead_letters_total"
-    counted = {
-        labels[2]: n for (metric, labels), n in counters.items() if metric == name and labels[0] == "of this test"
-    }
-    assert counted == {"INVALID_RECORD": 2, "MESSAGE_TOO_LARGE": 1, "max.request.size": 1}
-    assert {labels[1] for metric, labels in counters if metric == name and labels[0] == "of this test"} == {"t"}
+    counted = {labels: n for (metric, labels), n in counters.items() if metric == name and labels[0] == "of this test"}
+    reasons = {"INVALID_RECORD": 2, "MESSAGE_TOO_LARGE": 1, "buffer.memory": 1, "max.request.size": 1}
+    assert counted == {("of this test", "t", reason): n for reason, n in reasons.items()}
 
 
 def test_dead_letters_may_be_larger_than_a_request():
@@ -329,15 +317,6 @@ def test_a_batch_that_may_be_stored_is_neither_a_dead_letter_nor_moved(cut):
     with pytest.raises((InvalidRecord, ConnectionLost)):
         task.delivery.raise_if_failed()
     assert broker.values == [b"first"]
-
-
-def test_without_a_topic_for_them_a_refused_record_fails_the_task():
-    rig = Rig()
-    delivery, sent = rig.send(value=b"bad")
-    code, details = Broker().append(sent.batches[T0])
-    rig.answer(sent, codes=code, **details)
-    with pytest.raises(InvalidRecord, match=r"records \[0\] of the batch \('One or more"):
-        delivery.raise_if_failed()
 
 
 EXPECTED = (ConnectionLost, InvalidRecord, MessageTooLarge, NotLeaderOrFollower, OutOfOrderSequenceNumber)

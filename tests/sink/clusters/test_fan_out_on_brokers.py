@@ -120,7 +120,8 @@ def test_a_cluster_killed_half_way_loses_rows_under_discard_and_the_others_none(
         assert numbers == sorted(set(numbers))
 
 
-def test_a_cluster_killed_half_way_gets_every_row_once_when_it_comes_back_under_block(clusters, topic):
+@pytest.mark.parametrize("producers", ["1", "4"])
+def test_a_cluster_killed_half_way_gets_every_row_once_when_it_comes_back_under_block(clusters, topic, producers):
     south = clusters["south"]
     back = threading.Thread(target=south.restart)
 
@@ -128,7 +129,7 @@ def test_a_cluster_killed_half_way_gets_every_row_once_when_it_comes_back_under_
         south.kill()
         back.start()
 
-    reports = write(clusters, topic, rows(half_way))
+    reports = write(clusters, topic, rows(half_way), producersPerCluster=producers)
     back.join()
     for name, broker in clusters.items():
         assert sum(one.records for one in reports[name].written.values()) == ROWS
