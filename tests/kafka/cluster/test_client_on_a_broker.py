@@ -1,15 +1,11 @@
-"""The client against a real Kafka, alone and through a proxy that harms the bytes."""
+"""The client against a real Kafka."""
 
 import os
 
 import pytest
-from proxy import Proxy
 
 from kafkasource.errors import (
-    BootstrapFailed,
-    ConnectionLost,
     TopicAlreadyExists,
-    TransportError,
     UnknownTopicOrPartition,
 )
 from kafkasource.kafka.cluster.cache import close_clusters, shared_cluster
@@ -28,14 +24,6 @@ EVERYTHING = {"topics": None, "allow_auto_topic_creation": False}
 def cluster(kafka_broker):
     with Cluster(ClientConfig.of(kafka_broker.bootstrap_servers)) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def proxy(kafka_broker):
-    """In front of the bootstrap address only: what the broker advertises leads past it."""
-    host, port = kafka_broker.bootstrap_servers.split(",")[0].rsplit(":", 1)
-    with Proxy((host, int(port))) as proxy:
-        yield proxy
 
 
 def test_topics_are_made_described_grown_and_unmade(cluster, kafka_topic):
@@ -72,20 +60,6 @@ def test_an_empty_log_begins_and_ends_at_zero(cluster, kafka_topic):
     assert cluster.offsets.delete_records({tps[0]: 0}) == {tps[0]: 0}
 
 
-def test_offsets_committed_without_membership_are_those_fetched(cluster, kafka_topic):
-    topic = kafka_topic(partitions=2)
-    tps = [TopicPartition(topic, i) for i in range(2)]
-    cluster.groups.commit(f"g-{topic}", {tps[0]: 17})
-    assert cluster.groups.committed_offsets(f"g-{topic}", tps) == {tps[0]: 17, tps[1]: None}
-
-
-def test_producer_ids_are_new_and_a_transactional_one_grows_its_epoch(cluster, kafka_topic):
-    assert cluster.transactions.init_producer_id() != cluster.transactions.init_producer_id()
-    name = kafka_topic()
-    first, second = cluster.transactions.init_producer_id(name), cluster.transactions.init_producer_id(name)
-    assert (second.producer_id, second.producer_epoch) == (first.producer_id, first.producer_epoch + 1)
-
-
 def test_acks_0_has_no_answer_and_the_connection_goes_on(cluster, kafka_topic):
     topic = kafka_topic()
     leader = cluster.leaders.of(TopicPartition(topic, 0))
@@ -107,50 +81,6 @@ def test_versions_are_the_highest_that_the_broker_and_we_have(cluster):
         ours, theirs = api.stable_versions, served[api.key]
         assert link.connection.version_of(api) == min(ours[1], theirs["max_version"]) >= theirs["min_version"]
     assert link.connection.version_of(FETCH) >= 12  # of every broker since 2.7
-
-
-def through(proxy, **settings):
-    return Cluster(ClientConfig.of(proxy.bootstrap_servers, **settings))
-
-
-@pytest.mark.parametrize("after", [0, 3, 4, 11, 40])
-def test_a_connection_reset_inside_an_answer_is_seen_as_lost(proxy, after):
-    with through(proxy) as cluster:
-        cluster.topics.list()
-        cluster.caller.call(-1, METADATA, EVERYTHING)
-        proxy.cut(after)
-        with pytest.raises(ConnectionLost):
-            cluster.caller.call(-1, METADATA, EVERYTHING)
-        assert proxy.harmed == 1
-        assert cluster.caller.call(-1, METADATA, EVERYTHING)["brokers"]
-
-
-@pytest.mark.parametrize("at", [0, 1, 4, 7])  # length and correlation id: what only the client can notice
-def test_a_flipped_bit_in_the_frame_is_seen_and_the_next_connection_works(proxy, at):
-    # The bit may be that of an answer to ApiVersions, which is waited for as long as for a connect.
-    with through(proxy, request_timeout_ms=1500, socket_connection_setup_timeout_ms=1000) as cluster:
-        cluster.caller.call(-1, METADATA, EVERYTHING)
-        proxy.flip(at)
-        with pytest.raises(TransportError):
-            cluster.caller.call(-1, METADATA, EVERYTHING)
-        assert cluster.caller.call(-1, METADATA, EVERYTHING)["brokers"]
-
-
-def test_a_blackhole_ends_at_the_request_deadline(proxy):
-    with through(proxy, request_timeout_ms=300) as cluster:
-        cluster.caller.call(-1, METADATA, EVERYTHING)
-        proxy.blackhole = True
-        with pytest.raises(TransportError):
-            cluster.caller.call(-1, METADATA, EVERYTHING)
-
-
-def test_a_server_that_closes_every_connection_is_named(proxy):
-    proxy.refuse = True
-    with (
-        through(proxy, default_api_timeout_ms=700) as cluster,
-        pytest.raises(BootstrapFailed, match=proxy.bootstrap_servers),
-    ):
-        cluster.topics.list()
 
 
 def test_twenty_configurations_in_a_row_leave_few_file_descriptors_open(kafka_broker):

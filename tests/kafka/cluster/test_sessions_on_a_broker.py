@@ -9,7 +9,7 @@ import pickle
 import threading
 import time
 import uuid
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 
 import confluent_kafka
 import pyarrow as pa
@@ -17,9 +17,8 @@ import pytest
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient, NewTopic
 from link_events import watch_links
-from proxy import Proxy, ThroughProxy
 from pyspark.sql.types import BinaryType, StructField, StructType
-from secured_brokers import SESSION_MS, USERS
+from secured_brokers import SESSION_MS
 from transaction_fakes import FakeContext
 
 from kafkasource.kafka.cluster.cluster import Cluster
@@ -238,44 +237,3 @@ def test_a_member_joins_though_its_session_ends_while_the_coordinator_holds_its_
     with Cluster(ClientConfig.of(servers)) as cluster:
         expected = dict.fromkeys(mine, 6) | dict.fromkeys(others, 5)
         assert cluster.groups.committed_offsets(group, expected) == expected
-
-
-@pytest.mark.extended
-def test_a_session_that_ran_out_while_nobody_used_the_connection_is_no_error(secured_broker, renewals, monkeypatch):
-    """The broker takes SASL after the end, too. A request it would not take; then there is another connection."""
-    given = options_of(secured_broker.secured, "PLAIN")
-    host, _, port = given["kafka.bootstrap.servers"].rpartition(":")
-    config = ClientConfig.from_options(parse(given, "source"))
-    with ExitStack() as stack:
-        proxies = [stack.enter_context(Proxy((host, int(port)))) for _ in range(2)]
-        knows, knows_no_end = (
-            stack.enter_context(Cluster(config, connector=ThroughProxy(config, proxy))) for proxy in proxies
-        )
-        knows.topics.list()
-        monkeypatch.setattr(session, "_FIRST", 10.0)
-        knows_no_end.topics.list()
-        time.sleep(SESSION_S + 0.5)  # of the broker's clock
-        knows.topics.list()
-        assert (len(renewals.renewed), proxies[0].connections) == (1, 1)
-        knows_no_end.topics.list()
-        assert (len(renewals.renewed), proxies[1].connections) == (1, 2)
-
-
-@pytest.mark.extended
-def test_a_user_that_changes_in_its_file_is_no_error_though_no_broker_lets_a_connection_change_its_user(
-    secured_broker, renewals, tmp_path
-):
-    given = options_of(secured_broker.secured, "PLAIN")
-    del given["kafka.sasl.jaas.config"]
-    given |= {f"kafka.sasl.{name}": f"${{dir:{tmp_path}:{name}}}" for name in ("username", "password")}
-    with ExitStack() as stack:
-        for user, password in USERS.items():
-            (tmp_path / "username").write_text(user)
-            (tmp_path / "password").write_text(password)
-            if user == "alice":
-                cluster = stack.enter_context(Cluster(ClientConfig.from_options(parse(given, "source"))))
-            cluster.topics.list()
-            time.sleep(SESSION_S / 2 + 0.5)  # until the session is to be renewed
-            cluster.topics.list()
-    assert renewals.ended(secured_broker.secured) == [Event.RENEWAL_LOST]
-    assert len(renewals.renewed) == 1  # of alice; bob has a connection of his own

@@ -186,30 +186,6 @@ def test_an_answer_cut_inside_its_frame_says_which():
     assert talk.connection.tokens() == ["token"]
 
 
-@pytest.mark.parametrize(
-    ("data", "text"),
-    [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP"),
-        (b"\x15\x03\x03\x00\x02\x02\x16", "kafka.security.protocol"),  # a TLS alert
-        (b"\x16\x03\x01\x02\x00\x01\x00", "kafka.security.protocol"),
-        (b"\x7f\xff\xff\xff", "2147483647"),
-        (b"\xff\xff\xff\xff", "-1"),
-        (b"\0\0\0\0", "0 bytes"),
-    ],
-)
-def test_who_does_not_speak_kafka_is_named(data, text):
-    talk = Talk()
-    talk.connection.negotiate()
-    assert text in str(talk.connection.receive(data + bytes(20)).error)
-
-
-def test_a_length_is_not_allocated_before_the_bytes_come():
-    talk = Talk()
-    talk.connection.negotiate()
-    assert talk.connection.receive((100_000_000).to_bytes(4, "big") + b"x").error is None
-    assert len(talk.connection.writable()) < 1_200_000
-
-
 def plain():
     return Authentication(Plain("alice", Secret("secret")), "broker 1 at b:9092")
 

@@ -27,6 +27,8 @@ LIST = {"isolation_level": 0, "topics": []}
 NEVER = 10_000_000
 GARBAGE = b"\xff" * 64
 BACKOFF_S, SETUP_S, NUDGE_S, IDLE_S, SESSION_S = 0.1, 10, 2, 60, 20
+HANDSHAKE, TOKEN = (SASL_HANDSHAKE.key, 1), (SASL_AUTHENTICATE.key, SASL_AUTHENTICATE.versions[1])
+OF_REQUEST = (LIST_OFFSETS.key, LIST_OFFSETS.versions[1])
 ONE, TWO = "10.0.0.1", "10.0.0.2"  # where broker 1 has two addresses
 
 
@@ -121,6 +123,16 @@ class World:
         """As after whatever may mean that the cluster has changed."""
         return self.client.metadata.time_to_next_update(self.net.now * 1000) < SETUP_S * 1000
 
+    def gave_up(self, transport, error, said="", *, failures):
+        """Its request has failed, and the next one waits for the backoff."""
+        assert self.link.state is State.BACKING_OFF
+        assert transport is None or transport.closed
+        assert isinstance(self.request.error, error)
+        assert said in str(self.request.error)
+        assert self.client.connect_failures(1) == failures
+        assert self.again() == BACKOFF_S
+        return True
+
     def stays_ready(self):
         """No deadline of the time before is left."""
         transport, until = self.transport, self.net.now + SETUP_S + 1
@@ -158,9 +170,6 @@ class World:
         self.net.kafka.handle = closes
         while len(self.opened()) <= len(FORMS):
             self.client.poll(0)
-
-    def connect(self):
-        self.transport.fate = "works"
 
     def probing(self):
         self.script = [*["close"] * len(FORMS), "hold"]
@@ -322,12 +331,8 @@ def _(world):
     world.net.hosts["broker-1"] = []
     world.names.held[0].run()
     world.client.poll(0)
-    assert world.link.state is State.BACKING_OFF
-    assert "cannot resolve the name: Name or service not known" in str(world.request.error)
-    assert isinstance(world.request.error, ConnectFailed)
-    assert world.client.connect_failures(1) == 1
     world.net.resolve_blocks, world.net.hosts = False, {}
-    assert world.again() == BACKOFF_S
+    assert world.gave_up(None, ConnectFailed, "cannot resolve the name: Name or service not known", failures=1)
 
 
 @cell(State.RESOLVING, Event.RESOLVER_BROKE)
@@ -356,32 +361,27 @@ def _(world):
 # Until the socket is connected.
 
 
-@cell(State.CONNECTING, Event.CONNECTED)
-def _(world):
-    world.script = ["hold"]
-    world.connect()
-    world.client.poll(0)
-    assert world.link.state is State.NEGOTIATING
-    assert world.asked() == [(API_VERSIONS.key, API_VERSIONS.versions[1])]
+def goes_on(state, asked):
+    """What was waited for comes; then the link asks this."""
+
+    def happens(world):
+        world.script = ["hold"]
+        world.transport.fate = "works"
+        world.let_go()
+        world.client.poll(0)
+        assert world.link.state is state
+        assert world.asked() == [asked]
+        assert not world.request.done
+        assert state is not State.READY or world.stays_ready()
+
+    return happens
 
 
-@cell(State.CONNECTING, Event.CONNECTED_TO_PROBE, arrive=World.closed)
-def _(world):
-    world.script = ["hold"]
-    world.connect()
-    world.client.poll(0)
-    assert world.link.state is State.PROBING
-    assert world.asked() == [(DESCRIBE_GROUPS.key, 0)]
-
-
-@cell(State.CONNECTING, Event.CONNECTED_TO_KNOWN, arrive=World.closed, broker_version_fallback="0.8.2")
-def _(world):
-    world.script = ["hold"]
-    world.connect()
-    world.client.poll(0)
-    assert world.link.state is State.READY
-    assert world.asked() == [(LIST_OFFSETS.key, 0)]
-    assert world.stays_ready()
+cell(State.CONNECTING, Event.CONNECTED)(goes_on(State.NEGOTIATING, (API_VERSIONS.key, API_VERSIONS.versions[1])))
+cell(State.CONNECTING, Event.CONNECTED_TO_PROBE, arrive=World.closed)(goes_on(State.PROBING, (DESCRIBE_GROUPS.key, 0)))
+cell(State.CONNECTING, Event.CONNECTED_TO_KNOWN, arrive=World.closed, broker_version_fallback="0.8.2")(
+    goes_on(State.READY, (LIST_OFFSETS.key, 0))
+)
 
 
 @cell(State.CONNECTING, Event.ADDRESS_FAILED, before=two_addresses)
@@ -400,12 +400,7 @@ def _(world):
     only, start = world.transport, world.net.now
     world.until_done(world.request)
     assert world.net.now - start == pytest.approx(SETUP_S)
-    assert world.link.state is State.BACKING_OFF
-    assert only.closed
-    assert "no connection in time" in str(world.request.error)
-    assert isinstance(world.request.error, ConnectFailed)
-    assert world.client.connect_failures(1) == 1
-    assert world.again() == BACKOFF_S
+    assert world.gave_up(only, ConnectFailed, "no connection in time", failures=1)
 
 
 def closed_by_the_client(world):
@@ -428,14 +423,7 @@ cell(State.NEGOTIATING, Event.CLOSE)(closed_by_the_client)
 # Until the versions are known.
 
 
-@cell(State.PROBING, Event.IDENTIFIED)
-def _(world):
-    world.script = ["hold"]
-    world.let_go()
-    world.client.poll(0)
-    assert world.link.state is State.NEGOTIATING
-    assert world.asked() == [(API_VERSIONS.key, 0)]
-    assert not world.request.done
+cell(State.PROBING, Event.IDENTIFIED)(goes_on(State.NEGOTIATING, (API_VERSIONS.key, 0)))
 
 
 @cell(State.PROBING, Event.NUDGE_DUE)
@@ -451,16 +439,24 @@ def _(world):
     assert not world.request.done
 
 
-@cell(State.PROBING, Event.UNANSWERED)
-def _(world):
-    first, world.script = world.transport, ["hold"]
-    first.ended = True
-    world.client.poll(0)
-    assert world.link.state is State.CONNECTING
-    assert first.closed
-    assert not world.request.done
-    world.until(State.PROBING)
-    assert world.asked()[-1] == (OFFSET_FETCH.key, 1)
+def asks_again(asked):
+    """The broker closes, and is asked this on the next connection."""
+
+    def happens(world):
+        first, state, world.script = world.transport, world.link.state, ["hold"]
+        first.ended = True
+        world.client.poll(0)
+        assert world.link.state is State.CONNECTING
+        assert first.closed
+        assert not world.request.done
+        world.until(state)
+        assert world.asked()[-1] == asked
+
+    return happens
+
+
+cell(State.PROBING, Event.UNANSWERED)(asks_again((OFFSET_FETCH.key, 1)))
+cell(State.NEGOTIATING, Event.UNANSWERED)(asks_again((API_VERSIONS.key, 3)))
 
 
 def garbage_comes_and_the_next_address_is_tried(world):
@@ -477,11 +473,7 @@ def garbage_comes_and_there_is_no_other_address(world):
     only = world.transport
     only.incoming += GARBAGE
     world.client.poll(0)
-    assert world.link.state is State.BACKING_OFF
-    assert only.closed
-    assert isinstance(world.request.error, ConnectFailed)
-    assert world.client.connect_failures(1) == 1
-    assert world.again() == BACKOFF_S
+    assert world.gave_up(only, ConnectFailed, failures=1)
 
 
 cell(State.PROBING, Event.ADDRESS_FAILED, before=two_addresses)(garbage_comes_and_the_next_address_is_tried)
@@ -489,14 +481,7 @@ cell(State.PROBING, Event.ATTEMPT_FAILED)(garbage_comes_and_there_is_no_other_ad
 cell(State.NEGOTIATING, Event.ADDRESS_FAILED, before=two_addresses)(garbage_comes_and_the_next_address_is_tried)
 
 
-@cell(State.NEGOTIATING, Event.VERSIONS_KNOWN)
-def _(world):
-    world.script = ["hold"]
-    world.let_go()
-    world.client.poll(0)
-    assert world.link.state is State.READY
-    assert world.asked() == [(LIST_OFFSETS.key, LIST_OFFSETS.versions[1])]  # the request that waited
-    assert world.stays_ready()
+cell(State.NEGOTIATING, Event.VERSIONS_KNOWN)(goes_on(State.READY, OF_REQUEST))  # the request that waited
 
 
 @cell(State.NEGOTIATING, Event.NUDGE_DUE)
@@ -509,42 +494,35 @@ def _(world):
     assert world.asked() == [(API_VERSIONS.key, API_VERSIONS.versions[1]), (DESCRIBE_GROUPS.key, 0)]
 
 
-@cell(State.NEGOTIATING, Event.UNANSWERED)
-def _(world):
-    first, world.script = world.transport, ["hold"]
-    first.ended = True
-    world.client.poll(0)
-    assert world.link.state is State.CONNECTING
-    assert first.closed
-    assert world.opened() == ["broker-1", "broker-1"]
-    assert not world.request.done
-    world.until(State.NEGOTIATING)
-    assert world.asked()[-1] == (API_VERSIONS.key, 3)
-
-
 @cell(State.NEGOTIATING, Event.ATTEMPT_FAILED)
 def _(world):
     only, start, world.script = world.transport, world.net.now, ["hold"]
     world.until_done(world.request)
     assert world.net.now - start == pytest.approx(SETUP_S)
-    assert world.link.state is State.BACKING_OFF
-    assert only.closed
-    assert "no answer to ApiVersions in time" in str(world.request.error)
-    assert world.client.connect_failures(1) == 1
-    assert isinstance(world.request.error, ConnectFailed)
-    assert world.again() == BACKOFF_S
+    assert world.gave_up(only, ConnectFailed, "no answer to ApiVersions in time", failures=1)
 
 
-@cell(State.NEGOTIATING, Event.LOST)
-def _(world):
+def a_second_answer_comes_that_nobody_asked_for(world):
+    """To the token, where the listener wants SASL."""
     only = world.transport
+    if world.asked()[0] == HANDSHAKE:
+        world.script = ["hold"]
+        world.let_go()
+        world.client.poll(0)
+        assert world.asked() == [TOKEN]
     world.let_go(times=2)
     world.client.poll(0)
-    assert world.link.state is State.BACKING_OFF
-    assert only.closed
-    assert isinstance(world.request.error, ConnectionLost)
-    assert world.client.connect_failures(1) == 0
-    assert world.again() == BACKOFF_S
+    assert world.gave_up(only, ConnectionLost, failures=0)
+
+
+def the_broker_closes(world):
+    only = world.transport
+    only.ended = True
+    world.client.poll(0)
+    assert world.gave_up(only, ConnectionLost, failures=0)
+
+
+cell(State.NEGOTIATING, Event.LOST)(a_second_answer_comes_that_nobody_asked_for)
 
 
 # Where the listener wants SASL.
@@ -555,13 +533,7 @@ def wants_sasl(password="secret"):
     return {"security": SecurityConfig.of({**options, "sasl.password": password})}
 
 
-@cell(State.NEGOTIATING, Event.VERSIONS_KNOWN_TO_LOG_IN, **wants_sasl())
-def _(world):
-    world.script = ["hold"]
-    world.let_go()
-    world.client.poll(0)
-    assert world.link.state is State.AUTHENTICATING
-    assert world.asked() == [(SASL_HANDSHAKE.key, 1)]
+cell(State.NEGOTIATING, Event.VERSIONS_KNOWN_TO_LOG_IN, **wants_sasl())(goes_on(State.AUTHENTICATING, HANDSHAKE))
 
 
 @cell(State.AUTHENTICATING, Event.LOGGED_IN, **wants_sasl())
@@ -569,7 +541,7 @@ def _(world):
     world.script = ["answer", "hold"]
     world.let_go()
     world.until(State.READY)
-    assert world.asked() == [(LIST_OFFSETS.key, LIST_OFFSETS.versions[1])]  # the request that waited
+    assert world.asked() == [OF_REQUEST]  # the request that waited
 
 
 @cell(State.AUTHENTICATING, Event.ATTEMPT_FAILED, **wants_sasl())
@@ -578,26 +550,10 @@ def _(world):
     world.net.kafka.mechanisms = ["SCRAM-SHA-512"]
     world.let_go()
     world.until(State.BACKING_OFF)
-    assert only.closed
-    assert isinstance(world.request.error, AuthenticationFailed)
-    assert "SCRAM-SHA-512" in str(world.request.error)
-    assert world.client.connect_failures(1) == 1
-    assert world.again() == BACKOFF_S
+    assert world.gave_up(only, AuthenticationFailed, "SCRAM-SHA-512", failures=1)
 
 
-@cell(State.AUTHENTICATING, Event.LOST, **wants_sasl())
-def _(world):
-    only, world.script = world.transport, ["hold"]
-    world.let_go()
-    world.client.poll(0)
-    assert world.asked() == [(SASL_AUTHENTICATE.key, SASL_AUTHENTICATE.versions[1])]
-    world.let_go(times=2)
-    world.client.poll(0)
-    assert world.link.state is State.BACKING_OFF
-    assert only.closed
-    assert isinstance(world.request.error, ConnectionLost)
-
-
+cell(State.AUTHENTICATING, Event.LOST, **wants_sasl())(a_second_answer_comes_that_nobody_asked_for)
 cell(State.AUTHENTICATING, Event.ADDRESS_FAILED, before=two_addresses, **wants_sasl())(
     garbage_comes_and_the_next_address_is_tried
 )
@@ -613,19 +569,6 @@ def test_nothing_but_apiversions_and_sasl_is_sent_before_the_client_is_known(mon
     assert world.net.now - start == pytest.approx(SETUP_S)
     assert {key for key, _ in world.asked()} == {API_VERSIONS.key}
     assert set(world.opened()) == {"broker-1"}
-
-
-def test_a_wrong_password_fails_what_waits_at_once_and_is_not_tried_at_another_address(monkeypatch):
-    net = FakeNet(FakeKafka())
-    net.hosts["bootstrap"] = [ONE, TWO]
-    client = net.client(**wants_sasl("hunter2"))
-    asked = client.send(-1, METADATA, ASK)
-    while not asked.done:
-        client.poll(NEVER)
-    assert isinstance(asked.error, AuthenticationFailed)
-    assert "hunter2" not in str(asked.error)
-    assert "Invalid username or password" in str(asked.error)
-    assert len(net.opened) == 1
 
 
 def test_a_password_that_cannot_be_read_here_is_said_and_leaves_no_socket_open(monkeypatch):
@@ -645,15 +588,9 @@ def test_a_password_that_cannot_be_read_here_is_said_and_leaves_no_socket_open(m
 
 @cell(State.READY, Event.LOST)
 def _(world):
-    only, world.script = world.transport, ["hold"]
-    late = world.client.send(1, LIST_OFFSETS, LIST)
-    only.ended = True
-    world.client.poll(0)
-    assert world.link.state is State.BACKING_OFF
-    assert only.closed
-    assert isinstance(late.error, ConnectionLost)
-    assert world.client.connect_failures(1) == 0
-    assert world.again() == BACKOFF_S
+    world.script = ["hold"]
+    world.request = world.client.send(1, LIST_OFFSETS, LIST)
+    the_broker_closes(world)
 
 
 @cell(State.READY, Event.BROKER_CLOSED)
@@ -663,6 +600,7 @@ def _(world):
     world.client.poll(0)
     assert world.link.state is State.IDLE
     assert only.closed
+    assert world.client.connect_failures(1) == 0
     assert not world.asks_for_metadata()
     assert world.again() == 0
 
@@ -686,10 +624,6 @@ def _(world):
 
 
 # The session that nears its end (KIP-368).
-
-
-HANDSHAKE, TOKEN = (SASL_HANDSHAKE.key, 1), (SASL_AUTHENTICATE.key, SASL_AUTHENTICATE.versions[1])
-OF_REQUEST = (LIST_OFFSETS.key, LIST_OFFSETS.versions[1])
 
 
 @cell(State.READY, Event.SESSION_ENDING, arrive=lambda world: world.session_of(SESSION_S), **wants_sasl())
@@ -717,17 +651,7 @@ def _(world):
     assert not world.waiting.done
 
 
-@cell(State.DRAINING, Event.LOST, **wants_sasl())
-def _(world):
-    only = world.transport
-    only.ended = True
-    world.client.poll(0)
-    assert world.link.state is State.BACKING_OFF
-    assert only.closed
-    assert isinstance(world.request.error, ConnectionLost)
-    assert world.again() == BACKOFF_S
-
-
+cell(State.DRAINING, Event.LOST, **wants_sasl())(the_broker_closes)
 cell(State.DRAINING, Event.CLOSE, **wants_sasl())(closed_by_the_client)
 cell(State.REAUTHENTICATING, Event.CLOSE, **wants_sasl())(closed_by_the_client)
 
@@ -773,30 +697,7 @@ def _(world):
     assert not world.asks_for_metadata()
 
 
-@cell(State.REAUTHENTICATING, Event.LOST, **wants_sasl())
-def _(world):
-    only, world.script = world.transport, ["hold"]
-    world.let_go()
-    world.client.poll(0)
-    world.let_go(times=2)
-    world.client.poll(0)
-    assert world.link.state is State.BACKING_OFF
-    assert only.closed
-    assert isinstance(world.request.error, ConnectionLost)
-
-
-@pytest.mark.parametrize(("random", "begins_s"), [(0.0, 17.0), (0.5, 18.0), (1.0, 19.0)])
-def test_a_session_is_renewed_at_85_to_95_percent_of_its_life_and_not_before(monkeypatch, random, begins_s):
-    world = World(monkeypatch, **wants_sasl())
-    world.net.seed = random
-    world.session_of(SESSION_S)
-    only = world.transport
-    for after_s, handshakes in ((begins_s - 0.1, 0), (0.1, 1)):
-        world.pass_time(after_s)
-        world.net.kafka.requests.clear()
-        world.until_done(world.client.send(1, LIST_OFFSETS, LIST))
-        assert len(world.net.kafka.asked(SASL_HANDSHAKE)) == handshakes
-    assert world.transport is only
+cell(State.REAUTHENTICATING, Event.LOST, **wants_sasl())(a_second_answer_comes_that_nobody_asked_for)
 
 
 def test_requests_that_come_meanwhile_keep_their_order_behind_the_renewal(monkeypatch):

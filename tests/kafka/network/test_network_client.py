@@ -199,17 +199,6 @@ def test_a_connect_that_hangs_ends_in_time_and_goes_on_with_the_next_address(net
     assert net.now - start == pytest.approx(2)
 
 
-def test_who_accepts_and_never_answers_is_given_up_in_the_same_time(net):
-    net.fates["broker-1"] = "blackhole"
-    client = ready(net, socket_connection_setup_timeout_ms=2000, bootstrap="bootstrap:9092")
-    start = net.now
-    pending = client.send(1, LIST_OFFSETS, LIST)
-    until_done(client, pending)
-    assert net.now - start == pytest.approx(2)
-    assert isinstance(pending.error, ConnectFailed)
-    assert "ApiVersions" in str(pending.error)
-
-
 def test_an_advertised_address_that_cannot_be_reached_names_advertised_listeners(net):
     net.fates["broker-2"] = "refused"
     client = ready(net)
@@ -278,20 +267,6 @@ def test_a_request_that_waits_for_a_connection_keeps_its_own_deadline(net):
     assert isinstance(pending.error, ConnectFailed)  # so: nothing was sent
 
 
-def test_an_idle_connection_that_the_broker_closes_is_no_failure(net, caplog):
-    client = ready(net)
-    until_done(client, client.send(1, LIST_OFFSETS, LIST))
-    for transport in net.live():
-        transport.ended = True
-    client.poll(0)
-    assert net.live() == []
-    assert client.connect_failures(1) == 0
-    assert caplog.records == []
-    again = client.send(1, LIST_OFFSETS, LIST)
-    until_done(client, again)
-    assert again.error is None
-
-
 @pytest.mark.parametrize("end", ["ended", "reset"])
 def test_a_connection_that_ended_while_nobody_polled_loses_no_request(net, caplog, end):
     """As between two micro-batches: the broker closed it as idle, or was restarted."""
@@ -338,15 +313,6 @@ def test_a_connection_that_breaks_as_a_login_in_a_thread_ends_is_lost_and_the_ne
     second = client.send(-1, METADATA, ASK)
     until_done(client, second)
     assert second.error is None
-
-
-def test_an_idle_connection_is_closed_after_its_time(net):
-    client = ready(net, connections_max_idle_ms=60_000, metadata_max_age_ms=NEVER)
-    until_done(client, client.send(1, LIST_OFFSETS, LIST))
-    start = net.now
-    while net.live():
-        client.poll(NEVER)
-    assert net.now - start == pytest.approx(60)
 
 
 # Throttling, metadata, waking up.

@@ -26,6 +26,7 @@ def ask(clients):
 
 def test_clients_that_start_at_the_same_time_with_a_wrong_password_ask_once():
     net = FakeNet(FakeKafka())
+    net.hosts["bootstrap"] = ["10.0.0.1", "10.0.0.2"]  # nor is the other address asked
     clients = [net.client(**with_password("hunter2")) for _ in range(5)]
     for _ in range(3):
         for pending in ask(clients):

@@ -153,8 +153,8 @@ def test_an_absurd_length_is_refused(hexed: str) -> None:
     ("answer", "says"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP"),
-        (bytes.fromhex("15030300020228"), "TLS"),  # an alert
-        (bytes.fromhex("160303007a0200"), "TLS"),  # a handshake
+        (bytes.fromhex("15030300020228"), r"TLS: set kafka\.security\.protocol"),  # an alert
+        (bytes.fromhex("160303007a0200"), r"TLS: set kafka\.security\.protocol"),  # a handshake
     ],
 )
 def test_the_wrong_kind_of_server_is_named(answer: bytes, says: str, limit: int) -> None:
