@@ -10,13 +10,13 @@ keep their order; with the default `acks=all` and idempotence each is stored onc
 one writes it again. Only Spark can write exactly once over restarts (`deliveryGuarantee`), so this class refuses that
 option.
 
-With valueFormat or keyFormat the columns value and key have any type, and are encoded by a schema (docs/typed.md). The
-registry is asked at the first `write` of such columns.
+With valueFormat or keyFormat the columns value and key have any type, and are encoded by a schema
+(docs/typed-writing.md). The registry is asked at the first `write` of such columns.
 
 Rows of `kafkasource.reader` with badRecords=column have the column `badRecord`. Where it is not null, the row is an
-error, or with badRecords=topic:NAME a dead letter of that topic (docs/typed.md), with the guarantee of the other rows.
-So is a record that a broker refuses for what is in it, or that is larger than a request may be, and a row that the
-writer's schema does not take, as JSON.
+error, or with badRecords=topic:NAME a dead letter of that topic (docs/dead-letters.md), with the guarantee of the
+other rows. So is a record that a broker refuses for what is in it, or that is larger than a request may be, and a row
+that the writer's schema does not take, as JSON.
 
 One thread at a time may call `write`. A thread of the writer sends.
 """

@@ -32,7 +32,7 @@ SAME = [
     b'{"t": "2024-05-06T07:08:09.123456789Z", "d": 1e-400, "s": 1.5}',
     b' \n{"r" : {"z" : [ ] } } ',
 ]
-# (record, column, here, by from_json): docs/typed.md has the table of it.
+# (record, column, here, by from_json): docs/json-rows.md has the table of it.
 DIFFERENT = [
     (b'{"i": 2147483648}', "i", BAD, None),
     (b'{"i": "x", "s": "kept"}', "i", BAD, None),

@@ -1,6 +1,7 @@
 """Count and show the records of a topic of dead letters by reason, and send them back after a fix.
 
-The sink writes dead letters with badRecords=topic:NAME (docs/typed.md). Those of share groups have the same headers.
+The sink writes dead letters with badRecords=topic:NAME (docs/dead-letters.md). Those of share groups have the
+same headers.
 """
 
 from __future__ import annotations
