@@ -40,8 +40,10 @@ def drawing() -> str:
 
 
 def markdown_table() -> str:
-    """A row for each room, in the order of the layers: what its docstring says first."""
-    rows = [f"| `{name}` | {_first_sentence(PACKAGE / name / '__init__.py')} |" for name in _rooms()]
+    """A row for each room in the drawing, in the order of the layers: what its docstring says first."""
+    drawn = {"", *(outer for layer in layers() for outer in layer if layers(f"kafkasource.{outer}"))}
+    names = [name for name in _rooms() if name.rpartition("/")[0] in drawn]
+    rows = [f"| `{name}` | {_first_sentence(PACKAGE / name / '__init__.py')} |" for name in names]
     return "\n".join(["| room | what it is |", "|---|---|", *rows])
 
 

@@ -134,7 +134,7 @@ def test_a_json_schema_is_resolved_with_its_references_and_records_ask_for_no_sc
 
 
 def test_tasks_of_json_ask_a_registry_for_nothing_and_plan_while_it_is_away():
-    """Decision 141. A side that is not JSON has its own subject's versions."""
+    """Decision 140. A side that is not JSON has its own subject's versions."""
     order = json.dumps({"type": "object", "properties": {"id": {"type": "integer"}}})
     with a_registry() as registry:
         for version in range(3):
