@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSource
 
 from kafkasource import options
 from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.kafka.process import PerProcess, Recent
 from kafkasource.kafka.security import shipped_files
 from kafkasource.spark.tracebacks import without_tracebacks
 
@@ -138,7 +139,7 @@ def _runs(module: str) -> bool:
     return any(argument.endswith(module) for argument in sys.orig_argv)
 
 
-_streams_seen: set[int] = set()  # hashes, as options hold secrets
+_streams_seen: PerProcess[Recent[int, bool]] = PerProcess(lambda: Recent(1_000))  # hashes, as options hold secrets
 
 
 def _is_new_stream(written: Mapping[str, str]) -> bool:
@@ -149,8 +150,9 @@ def _is_new_stream(written: Mapping[str, str]) -> bool:
     if _runs("python_streaming_sink_runner"):
         return False  # the process that commits
     key = hash(frozenset(written.items()))
-    is_new = key not in _streams_seen
-    _streams_seen.add(key)
+    seen = _streams_seen.get()
+    is_new = seen.get(key) is None
+    seen.put(key, True)
     return is_new
 
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from kafkasource.kafka.process import PerProcess
+from kafkasource.kafka.process import PerProcess, Recent
 
 
 def in_child(check):
@@ -108,3 +108,19 @@ def test_state_of_objects_that_are_gone_is_not_kept():
     for _ in range(10):
         PerProcess(object).get()
     assert len(process._all) == before
+
+
+def test_what_a_process_remembers_is_bounded_by_number_and_by_disuse():
+    now_s = [0.0]
+    recent = Recent(2, idle_s=10, clock_s=lambda: now_s[0])
+    assert [recent.of(key, lambda: []) for key in "abb"] == [[]] * 3
+    recent.get("a").append("asked, which is no use")
+    recent.put("c", ["c"])
+    assert (recent.get("a"), recent.get("b")) == (None, [])
+    now_s[0] = 10
+    assert recent.of("b", list) == []
+    recent.get("b").append("used")
+    now_s[0] = 20
+    assert (recent.of("b", list), recent.get("c")) == (["used"], None)
+    now_s[0] = 31
+    assert recent.of("b", list) == []

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from kafkasource.errors import OptionError
 from kafkasource.exactly_once.names import TransactionalIds
-from kafkasource.kafka.process import PerProcess
+from kafkasource.kafka.process import PerProcess, Recent
 from kafkasource.kafka.security.quoting import without_password
 
 if TYPE_CHECKING:
@@ -62,11 +62,12 @@ class QueryIdentity:
             except OptionError:
                 own = None
             if own in (None, query_id):
-                accepted[self.ids.prefix] = query_id
+                accepted.put(self.ids.prefix, query_id)
         return None if own == query_id else own
 
 
-_accepted: PerProcess[dict[str, str]] = PerProcess(dict)  # by prefix: a query id that `unless` need not ask about
+# By prefix: a query id that `unless` need not ask about.
+_accepted: PerProcess[Recent[str, str]] = PerProcess(lambda: Recent(1_000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,16 +161,18 @@ def _read_remote(scheme: str, authority: str, path: str) -> bytes:
 
 
 # Cached by scheme and authority, because looking up a bucket's region takes a round trip.
-_filesystems: PerProcess[dict[tuple[str, str], fs.FileSystem]] = PerProcess(dict)
+_filesystems: PerProcess[Recent[tuple[str, str], fs.FileSystem]] = PerProcess(lambda: Recent(16))
 
 
 def _filesystem(scheme: str, authority: str) -> fs.FileSystem:
     from pyarrow import fs
 
     known, key = _filesystems.get(), (scheme, authority)
-    if key not in known:
-        known[key] = fs.FileSystem.from_uri(f"{scheme}://{authority}/")
-    return known[key]
+    found = known.get(key)  # not `of`: what waits for a bucket here must not hold up the next question
+    if found is None:
+        found = fs.FileSystem.from_uri(f"{scheme}://{authority}/")
+        known.put(key, found)
+    return found
 
 
 def _within(seconds: float, read: Callable[[], bytes]) -> bytes:

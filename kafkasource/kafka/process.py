@@ -1,4 +1,4 @@
-"""State that belongs to one process, and its replacement in a forked child.
+"""State that belongs to one process: its replacement in a forked child, and a limit for what it keeps.
 
 Spark forks its Python workers from a daemon, and programs fork too. A child cannot use what its parent has: the
 parent's threads do not run in it, a lock that one of them held stays held for ever, and sockets are the parent's.
@@ -6,14 +6,18 @@ parent's threads do not run in it, a lock that one of them held stays held for e
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def is_of_spark() -> bool:
@@ -65,6 +69,41 @@ class PerProcess(Generic[T]):
         else:
             self._of_parents.append(self._value)
             self._value = None
+
+
+class Recent(Generic[K, V]):
+    """Holds at most `most` values and drops the least recently used value first. Thread-safe."""
+
+    def __init__(self, most: int, idle_s: float = math.inf, clock_s: Callable[[], float] = time.monotonic) -> None:
+        """`idle_s`: it also drops a value that was not used for this time."""
+        self._most, self._idle_s, self._clock_s = most, idle_s, clock_s
+        self._values: dict[K, tuple[V, float]] = {}  # with the time of its last use; that one is the last
+        self._lock = threading.RLock()
+
+    def of(self, key: K, make: Callable[[], V]) -> V:
+        """Return the key's value, and make it if it is missing. Other threads wait meanwhile."""
+        with self._lock:
+            value = self.get(key)
+            if value is None:
+                value = make()
+            self.put(key, value)
+            return value
+
+    def get(self, key: K) -> V | None:
+        """Return the key's value. This does not count as a use."""
+        value, used_s = self._values.get(key, (None, 0.0))
+        return value if self._clock_s() - used_s <= self._idle_s else None
+
+    def put(self, key: K, value: V) -> None:
+        """Set or replace the key's value."""
+        with self._lock:
+            self._values.pop(key, None)
+            self._values[key] = value, self._clock_s()
+            while len(self._values) > self._most:
+                del self._values[next(iter(self._values))]
+
+    def __iter__(self) -> Iterator[V]:
+        return iter([value for value, _ in list(self._values.values())])
 
 
 _all: WeakSet[PerProcess[Any]] = WeakSet()

@@ -24,6 +24,7 @@ from kafkasource.errors import (
 from kafkasource.kafka.cluster.cache import shared_cluster
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.process import PerProcess, Recent
 from kafkasource.kafka.protocol.apis import CREATE_TOPICS, METADATA
 from kafkasource.types import NewTopic
 
@@ -38,14 +39,14 @@ class SeenTopics:
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
-        self._seen_s: dict[tuple[ClientConfig, str], float] = {}
+        self._seen_s: PerProcess[Recent[tuple[ClientConfig, str], float]] = PerProcess(lambda: Recent(1_000))
 
     def saw(self, config: ClientConfig, topic: str) -> None:
-        self._seen_s[config, topic] = self._clock_s()
+        self._seen_s.get().put((config, topic), self._clock_s())
 
     def within(self, config: ClientConfig, topic: str, trusted_ms: int) -> bool:
         """Was it there less than `trusted_ms` ago?"""
-        seen_s = self._seen_s.get((config, topic))
+        seen_s = self._seen_s.get().get((config, topic))
         return seen_s is not None and (self._clock_s() - seen_s) * 1000 < trusted_ms
 
 

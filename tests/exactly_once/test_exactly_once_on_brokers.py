@@ -209,7 +209,7 @@ def test_brokers_that_cannot_tell_what_is_open_have_nothing_open_after_a_start_w
         query.context = FakeContext(slot, batch_id=0, query_id=query.query_id)
         pickle.loads(sent).write(query.rows(0, slot))
     query.context = None
-    monkeypatch.setattr(batch_begin, "_begun", {})
+    batch_begin._begun.reset()
     rows = query.rows
     query.rows = lambda batch_id, slot: (each for s in range(SLOTS) for each in rows(batch_id, s) if slot == 0)
     query.run(1)

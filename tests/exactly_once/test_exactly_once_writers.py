@@ -286,7 +286,7 @@ def test_packed_records_that_were_lost_are_written_again_however_they_are_cut(mo
 @pytest.mark.parametrize("way", [WAYS["one cluster"], WAYS["two"], WAYS["two, 3 producers"]])
 def test_the_first_tasks_after_a_start_end_what_is_open_in_a_cluster_that_cannot_list_it(monkeypatch, way):
     """Kafka before 3.0. Of the task that has rows now, and of the one that has none."""
-    monkeypatch.setattr(begin, "_begun", {})
+    begin._begun.reset()
     spark = Spark(monkeypatch, **way)
     for cluster in spark.clusters.values():
         cluster.version = 1
@@ -294,7 +294,7 @@ def test_the_first_tasks_after_a_start_end_what_is_open_in_a_cluster_that_cannot
     sent = spark.sent()
     for slot in range(2):
         spark.task(sent, slot, *VALUES)
-    monkeypatch.setattr(begin, "_begun", {})  # the application was killed, and starts again
+    begin._begun.reset()  # the application was killed, and starts again
     sent = spark.sent()
     spark.writer().commit([spark.task(sent, 0, VALUES[0]), spark.task(sent, 1)], 0)
     assert (spark.seen(), spark.open()) == ([VALUES[0]], [])

@@ -9,7 +9,6 @@ from pyarrow import fs
 from kafkasource.errors import OptionError
 from kafkasource.exactly_once import query_identity
 from kafkasource.exactly_once.query_identity import IdentitySource, QueryIdentity, read_query_id
-from kafkasource.kafka.process import PerProcess
 
 ID = "6f0c2f5e-8a53-4a9c-b7a2-0123456789ab"
 
@@ -64,7 +63,7 @@ def test_buckets_are_read_by_pyarrow_under_any_of_hadoops_schemes(checkpoint, mo
         return fs.LocalFileSystem(), str(checkpoint.parent)
 
     monkeypatch.setattr(fs, "FileSystem", SimpleNamespace(from_uri=from_uri))
-    monkeypatch.setattr(query_identity, "_filesystems", PerProcess(dict))
+    query_identity._filesystems.reset()
     for scheme in ("s3", "s3a", "s3n", "S3A"):
         assert read_query_id(f"{scheme}://bucket/orders/") == ID
     assert read_query_id("gs://bucket/orders") == ID

@@ -95,7 +95,7 @@ def test_a_begin_finds_what_is_open_and_aborts_it(version):
 
 
 def test_a_broker_that_cannot_be_reached_is_gone_without_and_named(version, caplog):
-    task_transactions._warned.clear()
+    task_transactions._warned.reset()
     world = World(version)
     world.written()  # 0 and 3 are coordinated by broker 1
     world.cut_off(1)

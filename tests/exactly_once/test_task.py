@@ -50,7 +50,7 @@ def test_a_task_without_rows_opens_no_transaction():
 
 @pytest.fixture
 def old_cluster(monkeypatch):
-    monkeypatch.setattr(begin, "_begun", {})  # this process has begun nothing yet
+    begin._begun.reset()  # this process has begun nothing yet
     cluster = FakeTransactionCluster(1)
     cluster.cannot_list()
     return cluster
@@ -77,12 +77,13 @@ def test_tasks_without_rows_cost_nothing_while_one_process_decides_batch_after_b
 
 def test_but_they_end_what_is_left_after_a_batch_that_was_not_decided_or_a_run_elsewhere(old_cluster, monkeypatch):
     driver(old_cluster).commit(run_all(old_cluster, 0, [b"a"], None), 0)
-    here = dict(begin._begun)
+    here = begin._begun.get().get("p")
+    assert here is not None
     run_all(old_cluster, 1, [b"b"], [b"c"])  # its abort was interrupted
     driver(old_cluster).commit(run_all(old_cluster, 1, [b"bc"], None), 1)
     assert not still_open(old_cluster.logs[T0])
     run_all(old_cluster, 2, [b"d"], [b"e"])
-    monkeypatch.setattr(begin, "_begun", here)  # that was another process
+    begin._begun.get().put("p", here)  # that was another process
     driver(old_cluster).commit(run_all(old_cluster, 2, [b"de"], None), 2)
     assert not still_open(old_cluster.logs[T0])
     assert read_committed(old_cluster.logs[T0]) == [b"a", b"bc", b"de"]

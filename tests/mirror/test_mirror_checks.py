@@ -94,8 +94,8 @@ def test_a_place_is_topic_partition_and_offset():
 )
 def test_what_is_to_be_known_of_a_translation_is_said(found, remark):
     known = {ORDERS: Mapped("orders", (OffsetSpan(3, 9, 0, 6, -3),))}
-    assert translate._told(ORDERS, found, known)[2] == remark
-    assert translate._told(TopicPartition("other", 0), None, known) == (None, None, "not mirrored")
+    assert translate._translation(ORDERS, found, known)[2] == remark
+    assert translate._translation(TopicPartition("other", 0), None, known) == (None, None, "not mirrored")
 
 
 def test_setting_offsets_needs_a_group(capsys):

@@ -94,7 +94,7 @@ def clock(kafka, cluster, monkeypatch):
     monkeypatch.setattr(new_topic, "shared_cluster", lambda config: cluster)
     monkeypatch.setattr(dead_letters, "shared_cluster", lambda config: cluster)
     monkeypatch.setattr(new_topic.SEEN, "_clock_s", lambda: seconds[0])
-    monkeypatch.setattr(new_topic.SEEN, "_seen_s", {})
+    new_topic.SEEN._seen_s.reset()
     return seconds
 
 
@@ -166,7 +166,7 @@ def west(kafka, monkeypatch):
     monkeypatch.setattr(new_topic, "shared_cluster", lambda config: cluster)
     for seen in (new_topic.SEEN, new_topic.TRIED):
         monkeypatch.setattr(seen, "_clock_s", lambda: net.now)
-        monkeypatch.setattr(seen, "_seen_s", {})
+        seen._seen_s.reset()
     return net
 
 

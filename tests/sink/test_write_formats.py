@@ -177,7 +177,7 @@ def test_a_file_and_a_text_need_no_registry_where_records_name_no_schema(tmp_pat
 
 def test_each_micro_batch_of_a_stream_has_the_schema_that_the_first_has_found(registry, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(resolve._kept.get(), "_clock", lambda: now[0])
+    monkeypatch.setattr(resolve._of_streams.get(), "_clock_s", lambda: now[0])
     first = registry.add("orders-value", FRAMES["schema"])
     newer = {**ORDER, "fields": [*ORDER["fields"], {"name": "new", "type": "int", "default": 0}]}
 

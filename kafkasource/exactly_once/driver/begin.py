@@ -18,6 +18,7 @@ from kafkasource.exactly_once.states import BatchAction, BatchEvent, BatchState
 from kafkasource.exactly_once.task.plan import BegunBatch, refuse_another
 from kafkasource.exactly_once.task.transactions import Recovered
 from kafkasource.kafka.cluster.transactions import DescribedTransaction, Listed
+from kafkasource.kafka.process import PerProcess, Recent
 from kafkasource.types import ProducerId
 
 log = logging.getLogger("kafkasource.sink")
@@ -36,7 +37,8 @@ class _Begun:
         return producer == following and last is not None and last.number == self.number
 
 
-_begun: dict[str, _Begun] = {}  # by prefix; only where transactions cannot be listed
+# By prefix; only where transactions cannot be listed.
+_begun: PerProcess[Recent[str, _Begun]] = PerProcess(lambda: Recent(1_000))
 
 
 class BatchBegin:
@@ -109,7 +111,9 @@ class BatchBegin:
     def _goes_on(self, number: int) -> bool:
         """Has this process begun the last batch, and was that decided? Then no earlier run has left anything open."""
         prefix = self._prefix.ids.prefix
-        before, _begun[prefix] = _begun.get(prefix), _Begun(self._producer, number)
+        begun = _begun.get()
+        before = begun.get(prefix)
+        begun.put(prefix, _Begun(self._producer, number))
         return before is not None and before.was_last(self._producer, self._last)
 
     def _look(self) -> BatchEvent:

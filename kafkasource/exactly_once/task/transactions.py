@@ -14,6 +14,7 @@ from kafkasource.exactly_once.errors import FENCED, GONE, NotDecided, not_open_t
 from kafkasource.exactly_once.names import TransactionalIds, WrittenTransaction
 from kafkasource.kafka.cluster.caller import few
 from kafkasource.kafka.cluster.transactions import ONGOING, DescribedTransaction, Listed
+from kafkasource.kafka.process import PerProcess, Recent
 from kafkasource.types import ProducerId
 
 if TYPE_CHECKING:
@@ -181,14 +182,16 @@ class TaskTransactions:
         return [(self._ids.task(each.slot), each.producer) for each in transactions]
 
 
-_warned: dict[str, tuple[int, ...]] = {}  # by prefix: the brokers that were named in the last warning
+# By prefix: the brokers that the last warning named.
+_warned: PerProcess[Recent[str, tuple[int, ...]]] = PerProcess(lambda: Recent(1_000))
 
 
 def _warn_unreachable(ids: TransactionalIds, unreachable: Mapping[int, KafkaSourceError]) -> None:
     """Once for each set of brokers: every micro-batch would say it again."""
     nodes = tuple(sorted(unreachable))
-    if _warned.get(ids.prefix) != nodes:
-        _warned[ids.prefix] = nodes
+    warned = _warned.get()
+    if warned.get(ids.prefix) != nodes:
+        warned.put(ids.prefix, nodes)
         log.warning(
             "transactions of %s-*: %s cannot be reached from the driver and may have some open that stay open now; "
             "readers at read_committed wait for these until a task uses them again, or until "

@@ -37,9 +37,8 @@ from kafkasource.formats.registry.references import resolved
 from kafkasource.formats.registry.rest import RestClient
 from kafkasource.formats.registry.settings import RegistryOptions
 from kafkasource.formats.schema_source import Fingerprint, RegisteredSchema, SchemaId
-from kafkasource.kafka.process import PerProcess
+from kafkasource.kafka.process import PerProcess, Recent
 from kafkasource.kafka.security.quoting import printable
-from kafkasource.kafka.security.recent import Recent
 
 log = logging.getLogger("kafkasource.client")
 

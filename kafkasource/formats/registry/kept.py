@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from kafkasource.errors import RegistryError, SchemaNotFound
-from kafkasource.kafka.security.recent import Recent
+from kafkasource.kafka.process import Recent
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -8,8 +8,6 @@ without a registry and without the option it is written as the column is.
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -44,8 +42,7 @@ from kafkasource.formats.schema_options import (
 )
 from kafkasource.formats.schema_source import ANY_JSON, AVRO, JSON, KINDS, RegisteredSchema
 from kafkasource.formats.writing.formats import WriteFormat
-from kafkasource.kafka.process import PerProcess
-from kafkasource.kafka.security.recent import Recent
+from kafkasource.kafka.process import PerProcess, Recent
 
 if TYPE_CHECKING:
     from kafkasource.options import Options
@@ -234,31 +231,7 @@ def _refused(wanted: Wanted, subject: str, definition: Definition, reason: str) 
     )
 
 
-@dataclass(slots=True)
-class _Entry:
-    formats: tuple[WriteFormat, ...]
-    used_s: float
-
-
-class _Kept:
-    """The formats of this process's streams."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._entries: Recent[object, _Entry] = Recent(64)
-
-    def of(self, key: object, make: Callable[[], tuple[WriteFormat, ...]]) -> tuple[WriteFormat, ...]:
-        with self._lock:
-            found = self._entries.get(key)
-            if found is None or self._clock() - found.used_s > KEEP_S:
-                found = _Entry(make(), 0)
-            found.used_s = self._clock()
-            self._entries.put(key, found)
-            return found.formats
-
-
-_kept: PerProcess[_Kept] = PerProcess(_Kept)
+_of_streams: PerProcess[Recent[object, tuple[WriteFormat, ...]]] = PerProcess(lambda: Recent(64, KEEP_S))
 
 
 def of_stream(
@@ -267,4 +240,4 @@ def of_stream(
     """Resolve as `WantedFormats.resolved`, for a micro-batch. Each micro-batch makes a new writer; only the first asks
     the registry, or one after a minute without any: the query may have been started again."""
     key = wanted, tuple(types.items())
-    return _kept.get().of(key, lambda: wanted.resolved(types, warn))
+    return _of_streams.get().of(key, lambda: wanted.resolved(types, warn))

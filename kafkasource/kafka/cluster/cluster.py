@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import random as random_module
 import time
-from collections.abc import Callable, Iterable
-from typing import NamedTuple, NoReturn
+from collections.abc import Callable, Hashable, Iterable
+from typing import NamedTuple, NoReturn, TypeVar
 
 from kafkasource.kafka.cluster.caller import Caller
 from kafkasource.kafka.cluster.groups import Groups
@@ -36,6 +36,8 @@ from kafkasource.kafka.network.poller import Selector
 from kafkasource.kafka.network.sockets import Connector
 from kafkasource.kafka.protocol.apis import Api
 from kafkasource.types import Node, TopicPartition
+
+T = TypeVar("T")
 
 
 class Brokers(NamedTuple):
@@ -65,6 +67,7 @@ class Cluster:
         self.offsets = Offsets(self.leaders)
         self.groups = Groups(self.caller, self.coordinators)
         self.transactions = Transactions(self.caller, self.leaders, self.coordinators)
+        self._shared: dict[tuple[type, Hashable], object] = {}
 
     def __enter__(self) -> Cluster:
         return self
@@ -101,6 +104,15 @@ class Cluster:
     def supports(self, api: Api, version: int = 0) -> bool:
         """May requests of this version, or of a later one, be sent? Blocks at the first question."""
         return self.caller.supports(api, version)
+
+    def shared(self, kind: type[T], key: Hashable, make: Callable[[], T]) -> T:
+        """The object of this kind that all tasks of the process share which use the cluster, made on first use. `key`:
+        what tells it from others of its kind, such as a node id. Any thread."""
+        found = self._shared.get((kind, key))
+        if found is None:
+            found = self._shared.setdefault((kind, key), make())
+        assert isinstance(found, kind)
+        return found
 
     def close(self) -> None:
         """Close all connections; requests under way fail with ClientClosed. Any thread."""

@@ -11,7 +11,6 @@ Pure: no clock, no I/O. Lives as long as the process's cluster, so that its next
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from kafkasource.errors import RequestTimeout
@@ -65,9 +64,6 @@ class Line:
         self._bytes_per_s = slow if self._bytes_per_s is None else min(slow, self._bytes_per_s)
 
 
-_of_cluster: WeakKeyDictionary[Cluster, dict[int, Line]] = WeakKeyDictionary()
-
-
 def line_to(cluster: Cluster, node_id: int) -> Line:
     """The line that all tasks of this process share which read from this broker."""
-    return _of_cluster.setdefault(cluster, {}).setdefault(node_id, Line(cluster.config.request_timeout_ms / 1000))
+    return cluster.shared(Line, node_id, lambda: Line(cluster.config.request_timeout_ms / 1000))

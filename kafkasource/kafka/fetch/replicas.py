@@ -11,7 +11,6 @@ import logging
 import os
 from functools import lru_cache
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from kafkasource.types import TopicPartition
 
@@ -66,9 +65,6 @@ class ReadReplicas:
         return None
 
 
-_of_cluster: WeakKeyDictionary[Cluster, dict[str, ReadReplicas]] = WeakKeyDictionary()
-
-
 def read_replicas(cluster: Cluster, rack: str) -> ReadReplicas:
     """The object that all tasks of the process share that read from one cluster for one rack."""
-    return _of_cluster.setdefault(cluster, {}).setdefault(rack, ReadReplicas())
+    return cluster.shared(ReadReplicas, rack, ReadReplicas)

@@ -6,9 +6,8 @@ import ssl
 import threading
 from collections.abc import Callable
 
-from kafkasource.kafka.process import PerProcess
+from kafkasource.kafka.process import PerProcess, Recent
 from kafkasource.kafka.security.endpoint import HttpClient
-from kafkasource.kafka.security.recent import Recent
 from kafkasource.kafka.security.sasl.config import SaslOptions
 from kafkasource.kafka.security.sasl.credentials import SaslConfig
 from kafkasource.kafka.security.sasl.mechanism import Mechanism

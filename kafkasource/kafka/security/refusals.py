@@ -15,8 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkasource.errors import BrokerError, SaslAuthenticationFailed
-from kafkasource.kafka.process import PerProcess
-from kafkasource.kafka.security.recent import Recent
+from kafkasource.kafka.process import PerProcess, Recent
 from kafkasource.kafka.security.sasl.credentials import SaslConfig
 
 _FIRST_S, _MOST_S = 1.0, 60.0  # of the pause, which doubles

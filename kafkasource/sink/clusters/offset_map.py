@@ -16,6 +16,7 @@ from typing import Protocol
 from kafkasource.errors import KafkaSourceError
 from kafkasource.kafka.cluster.caller import few
 from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.process import PerProcess, Recent
 from kafkasource.sink.clusters.offset_spans import OffsetMap, extended
 
 
@@ -119,17 +120,12 @@ def _ranges(lacking: OffsetMap) -> str:
     return few(ranges)
 
 
-_lock = threading.Lock()
-_kept: dict[tuple[ClientConfig, str], Recorder] = {}
+_recorders: PerProcess[Recent[tuple[ClientConfig, str], Recorder]] = PerProcess(lambda: Recent(256))
 
 
 def record(open_topic: OpenMapTopic, config: ClientConfig, topic: str, mapped: OffsetMap) -> Recorder:
     """Hand over what a micro-batch adds to the map in this topic. Returns the recorder, which the process keeps; a
     commit may wait for it."""
-    key = config, topic
-    with _lock:
-        recorder = _kept.get(key)
-        if recorder is None:
-            recorder = _kept[key] = Recorder(partial(open_topic, config, topic), topic)
+    recorder = _recorders.get().of((config, topic), lambda: Recorder(partial(open_topic, config, topic), topic))
     recorder.hand_over(mapped)
     return recorder

@@ -99,10 +99,10 @@ class World:
 
 def close_all() -> None:
     """Close what the process caches for its next job."""
-    for recorder in offset_map._kept.values():
+    for recorder in offset_map._recorders.get():
         if recorder._topic is not None:
             recorder._topic.close()
-    offset_map._kept.clear()
+    offset_map._recorders.reset()
     close_clusters()
 
 

@@ -19,9 +19,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from kafkasource.errors import OptionError
-from kafkasource.kafka.process import PerProcess
+from kafkasource.kafka.process import PerProcess, Recent
 from kafkasource.kafka.security.option import shown
-from kafkasource.kafka.security.recent import Recent
 from kafkasource.kafka.security.tls import pem
 from kafkasource.kafka.security.tls.certificates import read_certificate
 from kafkasource.kafka.security.tls.ciphers import TLS13_SUITES
