@@ -68,8 +68,7 @@ class FirstBatch:
     def to_replay(self, begin: StreamOffset, until: StreamOffset, reader: Callable[[], OffsetReader]) -> StreamOffset:
         """Find where a batch really begins, when Spark says `begin`. The first batch begins where its plan did.
 
-        Raises DataLoss, with `failOnDataLoss`, if the end keeps no start: the JVM connector stores it elsewhere, and
-        older versions of this connector did not store it.
+        Raises DataLoss, with `failOnDataLoss`, if the end keeps no start: the JVM connector stores it elsewhere.
         """
         if self._start is None or begin != self._start:
             return begin
@@ -102,7 +101,7 @@ def _unknown(partitions: list[TopicPartition], option: str) -> Loss:
         loss.FIRST_START_UNKNOWN,
         "The query's first micro-batch was planned and not finished, and its checkpoint does not say where it begins"
         f" in {loss.describe(partitions)}. The JVM connector keeps that in the checkpoint's file sources/0/0"
-        " (sources/1/0 for the second source of a query, and so on), older versions of pykafka keep it nowhere. The"
+        " (sources/1/0 for the second source of a query, and so on). The"
         f" option {option!r} may mean another place now. To do the batch again as it was planned, restart"
         " the query with 'startingOffsets' set to the JSON in that file, in place of options that name a timestamp.",
         f"It is read from where {option!r} begins now.",

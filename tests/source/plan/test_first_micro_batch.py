@@ -234,7 +234,7 @@ def test_a_new_query_whose_start_does_not_resolve_fails_before_a_batch_is_planne
         stream.latestOffset(start, stream.getDefaultReadLimit())
 
 
-# Ends that keep no start: of the JVM connector, which has it in a file of its own, and of older versions of this one.
+# Ends that keep no start: of the JVM connector, which has it in a file of its own.
 
 OF_OTHERS = {"t": {"0": 150}}
 
