@@ -1,8 +1,4 @@
-"""Every cell of the table of the driver's batch, by the driver itself on a cluster that answers as brokers do.
-
-A case says how the batch came where it is, which call Spark makes then, the cells that this call goes through, the
-requests that it sends, and what a reader at read_committed sees after it.
-"""
+"""Every cell of the table of the driver's batch, by the driver itself on a cluster that answers as brokers do."""
 
 import re
 from collections import Counter

@@ -1,8 +1,4 @@
-"""The failure table of exactly once, row by row and call by call, on a cluster that answers as brokers were seen to.
-
-A query is run as Spark runs it: a batch counts as done when commit returned; a crash loses everything but that and the
-cluster. What is asserted is what a reader at read_committed sees, read from the logs without the sink's code.
-"""
+"""The failure table of exactly once, call by call. Read from the logs of the cluster without the sink's code."""
 
 from collections import Counter
 from dataclasses import replace

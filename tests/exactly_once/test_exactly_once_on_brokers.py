@@ -1,8 +1,4 @@
-"""Exactly once on three real brokers, of either dialect: the writers as Spark calls them, without Spark.
-
-A crash is an exception at one of the crash points, after which everything starts anew from what Spark would remember.
-What is asserted is what another client sees that reads committed.
-"""
+"""Exactly once on three real brokers of either dialect: the writers as Spark calls them, without Spark."""
 
 import errno
 import itertools

@@ -2,22 +2,17 @@
 
 import re
 
-import pyarrow as pa
+import plain_producer
 import pytest
 from fake_broker import Error, FakeKafka, serve
 
-from kafkasource import options
 from kafkasource.errors import AuthorizationFailed
 from kafkasource.exactly_once.driver.driver import ExactlyOnce
 from kafkasource.exactly_once.names import TransactionalIds, WrittenTransaction
 from kafkasource.exactly_once.task.plan import TaskResult
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
-from kafkasource.kafka.producer.config import ProducerConfig
-from kafkasource.kafka.producer.partitioner import Partitioner
-from kafkasource.kafka.producer.producer import Producer
 from kafkasource.kafka.producer.producer_id import TaskTransaction
-from kafkasource.kafka.producer.rows import Rows
 from kafkasource.kafka.protocol import apis
 from kafkasource.sink.new_topic import create_in
 from kafkasource.types import NewTopic, TopicPartition
@@ -36,8 +31,7 @@ class World:
     def __init__(self, kafka, servers):
         self.kafka = kafka
         self.cluster = Cluster(ClientConfig.of(servers))
-        written = {"kafka.bootstrap.servers": servers}
-        self.producer = Producer(ProducerConfig.from_options(options.parse(written, "sink")))
+        self.producer = plain_producer.producer(servers)
         self.driver = ExactlyOnce(self.cluster, IDS, timeout_ms=60_000)
 
     def close(self):
@@ -56,8 +50,7 @@ class World:
 
     def write(self, transaction=None):
         with self.producer.delivery(transaction) as delivery:
-            rows = Rows("t", 1, None, pa.array([b"v"], pa.binary()), None, None, None)
-            self.producer.append(rows, Partitioner(1024), delivery)
+            plain_producer.append(self.producer, delivery, "t", [b"v"])
 
     def commit(self):
         """As after a task that wrote in transaction 0."""

@@ -4,12 +4,12 @@ import threading
 import time
 import uuid
 
-import pyarrow as pa
+import plain_producer
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 from confluent_reader import values_of
+from plain_producer import append
 
-from kafkasource import options
 from kafkasource.errors import (
     BrokerError,
     InvalidProducerEpoch,
@@ -20,11 +20,7 @@ from kafkasource.errors import (
 )
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
-from kafkasource.kafka.producer.config import ProducerConfig
-from kafkasource.kafka.producer.partitioner import Partitioner
-from kafkasource.kafka.producer.producer import Producer
 from kafkasource.kafka.producer.producer_id import TaskTransaction
-from kafkasource.kafka.producer.rows import Rows
 from kafkasource.sink.new_topic import create_in
 from kafkasource.testing.broker import Broker
 from kafkasource.types import NewTopic, ProducerId, TopicPartition
@@ -66,20 +62,11 @@ class Kafka:
         self.cluster.transactions.end(transaction.transactional_id, who, commit, self.dialect)
 
     def producer(self, **written):
-        return Producer(self.config(**written))
-
-    def config(self, **written):
-        return ProducerConfig.from_options(options.parse({"kafka.bootstrap.servers": self.servers} | written, "sink"))
+        return plain_producer.producer(self.servers, **written)
 
     def read(self, topic, partitions=1, isolation="read_committed"):
         """Values by partition, up to the ends that a reader of this isolation sees."""
         return values_of(self.servers, topic, range(partitions), isolation)
-
-
-def append(producer, delivery, topic, values, partition=0):
-    chosen = pa.array([partition] * len(values), pa.int32())
-    rows = Rows(topic, len(values), None, pa.array(values, pa.binary()), None, chosen, None)
-    producer.append(rows, Partitioner(producer.config.batch_bytes), delivery)
 
 
 @pytest.fixture
@@ -217,7 +204,7 @@ def test_batches_beyond_the_topics_limit_arrive_in_pieces(kafka, codec, transact
     mine = kafka.transaction(f"p-{topic}") if transaction else None
     try:
         with producer.delivery(mine) as delivery:
-            append(producer, delivery, topic, values)
+            append(producer, delivery, topic, values, 0)
         if mine is not None:
             kafka.end(mine)
             kafka.transaction(f"p-{topic}")

@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 
+import plain_producer
 from sink_fakes import T0, columns
 
-from kafkasource import options
 from kafkasource.kafka.producer.accumulator import RecordAccumulator
 from kafkasource.kafka.producer.client import Wakeup
-from kafkasource.kafka.producer.config import ProducerConfig
 from kafkasource.kafka.producer.pool import BufferPool
 from kafkasource.kafka.producer.queues import PartitionQueues
 from kafkasource.kafka.producer.sender import Sender
@@ -18,8 +17,7 @@ IN_TIME_S = 120  # delivery.timeout.ms
 
 def write_a_record(net, transaction=None, **client_settings):
     """Seconds until it was acknowledged. Raises the delivery's error."""
-    config = ProducerConfig.from_options(options.parse({"kafka.bootstrap.servers": "bootstrap:9092"}, "sink"))
-    config = replace(config, linger_ms=0)
+    config = replace(plain_producer.config("bootstrap:9092"), linger_ms=0)
     client = net.client(**client_settings)
 
     def clock_ms():

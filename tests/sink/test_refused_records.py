@@ -6,20 +6,18 @@ import random
 import time
 import uuid
 
+import plain_producer
 import pyarrow as pa
 import pytest
 from confluent_reader import cluster_id_of, messages_of
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructField, StructType, TimestampType
 
-from kafkasource import options
 from kafkasource.errors import InvalidRecord, MessageTooLarge
 from kafkasource.formats.dead_letters.makers import topic_for_records
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
-from kafkasource.kafka.producer.config import ProducerConfig
 from kafkasource.kafka.producer.delivery import Delivery
 from kafkasource.kafka.producer.partitioner import Partitioner
-from kafkasource.kafka.producer.producer import Producer
 from kafkasource.kafka.producer.producer_id import TaskTransaction
 from kafkasource.kafka.producer.rows import Rows
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
@@ -130,17 +128,11 @@ def record_of(message):
     return message.key(), message.value(), message.timestamp()[1], message.headers() or []
 
 
-def producer_of(kafka, **written):
-    return Producer(
-        ProducerConfig.from_options(options.parse({"kafka.bootstrap.servers": kafka.servers} | written, "sink"))
-    )
-
-
 @pytest.mark.parametrize("kind", REFUSALS)
 def test_in_a_transaction_good_rows_and_dead_letters_are_seen_together(kafka, kind):
     configs, words = REFUSALS[kind]
     topic, dead, rows = kafka.topic(**configs), kafka.topic(1), Input(kind)
-    producer = producer_of(kafka, **SMALL_BATCHES)
+    producer = plain_producer.producer(kafka.servers, **SMALL_BATCHES)
     partitioner = Partitioner(4096)
     try:
         for commit in (False, True):

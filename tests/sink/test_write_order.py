@@ -7,17 +7,16 @@ from contextlib import closing
 from itertools import pairwise
 
 import kafka
+import plain_producer
 import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_reader import messages_of
 from proxy import Proxy, ThroughProxy
 
-from kafkasource import options
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.network.network_client import NetworkClient
-from kafkasource.kafka.producer.config import ProducerConfig
 from kafkasource.kafka.producer.partitioner import Partitioner
 from kafkasource.kafka.producer.producer import Producer
 from kafkasource.kafka.producer.producer_id import TaskTransaction
@@ -57,8 +56,7 @@ def rows():
 
 def write(brokers, topic, disturb, *, proxy=None, dialect=None):
     """As one task; `disturb(number)` is called before each batch."""
-    written = {**SMALL, "kafka.bootstrap.servers": brokers.bootstrap_servers, "topic": topic}
-    config = ProducerConfig.from_options(options.parse(written, "sink"))
+    config = plain_producer.config(brokers.bootstrap_servers, topic=topic, **SMALL)
     connector = ThroughProxy(config.client, proxy) if proxy else None
     producer = Producer(config, client=NetworkClient(config.client, connector=connector))
     schema, partitioner = SinkSchema(topic, {"key": 0, "value": 1}), Partitioner(config.batch_bytes)

@@ -1,8 +1,4 @@
-"""Tasks append and fail while the sender drains, expires, splits and retries, in every order: a state machine.
-
-The broker is Kafka's in what matters: it takes a partition's sequences in order, knows its last five batches again,
-refuses a batch beyond max.message.bytes whole, and may lose an answer.
-"""
+"""Tasks append and fail while the sender drains, expires, splits and retries, in every order: a state machine."""
 
 import random
 

@@ -1,8 +1,4 @@
-"""A batch's buffer is somebody else's only when its request was answered or its socket is closed (CVE-2026-35554).
-
-The sender and the client are the real ones, on a network without time; whatever goes wrong with a request, no view of a
-buffer may be left when it goes back to the pool, for its bytes would reach another topic.
-"""
+"""A batch's buffer is somebody else's only when its request was answered or its socket is closed (CVE-2026-35554)."""
 
 from selectors import EVENT_WRITE
 

@@ -149,6 +149,18 @@ def test_the_sender_is_woken_only_by_a_caller_that_has_to_wait():
     assert woken == ["yes"]
 
 
+def test_a_small_request_does_not_overtake_a_waiting_large_one():
+    pool = BufferPool(4 * POOLABLE, POOLABLE)
+    held = pool.allocate(2 * POOLABLE, 0)
+    large = Taker(pool, 4 * POOLABLE)
+    waiting(pool, 1)
+    with pytest.raises(DeadlineExceeded):
+        pool.allocate(1, 0)
+    pool.deallocate(held)
+    large.join()
+    assert len(large.buffer) == 4 * POOLABLE
+
+
 def test_what_one_waiter_leaves_over_reaches_the_next():
     pool = BufferPool(4 * POOLABLE, POOLABLE)
     held = pool.allocate(4 * POOLABLE, 0)

@@ -1,12 +1,10 @@
-"""Message sets v0 and v1 from the sink, on Kafka 0.10.2, whose own format is v1, and 3.9, which takes them all still.
-
-The brokers of v0 are in tests/spark/test_every_broker.py.
-"""
+"""Message sets v0 and v1 on Kafka 0.10.2 and 3.9. The brokers of v0 are in tests/spark/test_every_broker.py."""
 
 from __future__ import annotations
 
 import uuid
 
+import plain_producer
 import pyarrow as pa
 import pytest
 from confluent_reader import messages_of
@@ -15,9 +13,7 @@ from kafkasource import options
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.producer import sender
-from kafkasource.kafka.producer.config import ProducerConfig
 from kafkasource.kafka.producer.partitioner import Partitioner
-from kafkasource.kafka.producer.producer import Producer
 from kafkasource.kafka.producer.rows import Rows
 from kafkasource.source.spark.batch import BatchReader
 from kafkasource.testing.broker import Broker
@@ -71,15 +67,13 @@ def test_a_broker_stores_the_message_sets_of_each_codec(cluster, monkeypatch, ve
         keys = [None if i % 5 == 0 else b"%d" % i for i in range(COUNT)]
         values = [None if i % 7 == 0 else codec.encode() + b" %d" % i * 50 for i in range(COUNT)]
         times = [TIME + i for i in range(COUNT)] if keeps_times else None
-        settings = {"kafka.bootstrap.servers": servers, "kafka.compression.type": codec}
-        config = ProducerConfig.from_options(options.parse(settings, "sink"))
-        producer = Producer(config)
+        producer = plain_producer.producer(servers, **{"kafka.compression.type": codec})
         try:
             with producer.delivery() as delivery:
                 columns = pa.array(keys, pa.binary()), pa.array(values, pa.binary())
                 stamps = None if times is None else pa.array(times, pa.int64())
                 rows = Rows(topic, COUNT, *columns, None, None, stamps)
-                producer.append(rows, Partitioner(config.batch_bytes), delivery)
+                producer.append(rows, Partitioner(producer.config.batch_bytes), delivery)
         finally:
             producer.close()
         assert delivery.records == COUNT

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import plain_producer
 import pyarrow as pa
 import pytest
 
 from kafkasource import options
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
-from kafkasource.kafka.producer.config import ProducerConfig
-from kafkasource.kafka.producer.partitioner import Partitioner
-from kafkasource.kafka.producer.producer import Producer
-from kafkasource.kafka.producer.rows import Rows
 from kafkasource.kafka.protocol.apis import DELETE_RECORDS
 from kafkasource.source.spark.batch import BatchReader
 from kafkasource.testing.broker import Broker
@@ -24,22 +21,16 @@ TOPIC, PARTITIONS = "killed", 3
 APPENDS, ROWS = 60, 100
 
 
-def numbers_of(first):
-    return pa.array([b"%d" % (first + i) for i in range(ROWS)], pa.binary())
-
-
 def test_every_record_is_there_after_a_kill_and_each_partition_keeps_its_order():
     """Twice at most: a batch whose answer died with the broker is sent again, and 0.9 does not know copies."""
     with Broker(version="0.9.0.1", use_existing=False, properties={"num.partitions": PARTITIONS}) as broker:
         servers = {"kafka.bootstrap.servers": broker.bootstrap_servers}
-        config = ProducerConfig.from_options(options.parse({**servers, "kafka.batch.size": "2000"}, "sink"))
-        producer = Producer(config)
+        producer = plain_producer.producer(broker.bootstrap_servers, **{"kafka.batch.size": "2000"})
         try:
             with producer.delivery() as delivery:
                 for turn in range(APPENDS):
-                    partitions = pa.array([turn % PARTITIONS] * ROWS, pa.int32())
-                    rows = Rows(TOPIC, ROWS, None, numbers_of(turn * ROWS), None, partitions, None)
-                    producer.append(rows, Partitioner(config.batch_bytes), delivery)
+                    values = [b"%d" % (turn * ROWS + number) for number in range(ROWS)]
+                    plain_producer.append(producer, delivery, TOPIC, values, turn % PARTITIONS)
                     if turn == APPENDS // 2:
                         broker.kill()
                         broker.restart()

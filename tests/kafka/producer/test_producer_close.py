@@ -1,20 +1,16 @@
 """A producer that is closed has sent what tasks handed over, and tells the truth about the rest."""
 
+import plain_producer
 import pyarrow as pa
 import pytest
 from sink_fakes import T0, AcknowledgingClient
 from transaction_fakes import FakeContext, FakeTransactionCluster
 
-from kafkasource import options
 from kafkasource.errors import ClientClosed
 from kafkasource.exactly_once.driver.driver import ExactlyOnce
 from kafkasource.exactly_once.names import TransactionalIds
 from kafkasource.exactly_once.query_identity import IdentitySource
 from kafkasource.exactly_once.task.task import Guarantee
-from kafkasource.kafka.producer.config import ProducerConfig
-from kafkasource.kafka.producer.partitioner import Partitioner
-from kafkasource.kafka.producer.producer import Producer
-from kafkasource.kafka.producer.rows import Rows
 from kafkasource.sink import task
 from kafkasource.sink.clusters import producers as producers_module
 from kafkasource.sink.clusters import targets
@@ -33,13 +29,11 @@ class SilentClient(AcknowledgingClient):
 
 
 def producer_with(client):
-    written = {"kafka.bootstrap.servers": "localhost:1", "kafka.linger.ms": "60000"}
-    return Producer(ProducerConfig.from_options(options.parse(written, "sink")), client=client)
+    return plain_producer.producer(client=client, **{"kafka.linger.ms": "60000"})
 
 
-def append(producer, delivery, count=3):
-    rows = Rows("t", count, None, pa.array([b"v"] * count, pa.binary()), None, None, None)
-    producer.append(rows, Partitioner(1024), delivery)
+def append(producer, delivery):
+    plain_producer.append(producer, delivery, "t", [b"v"] * 3)
 
 
 def test_what_lingers_is_sent_and_acknowledged():

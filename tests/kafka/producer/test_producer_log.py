@@ -3,40 +3,27 @@
 import logging
 import re
 
-import pyarrow as pa
+import plain_producer
 import pytest
 from fake_broker import CLOSE, Error, FakeKafka, Request, serve
 
-from kafkasource import options
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.network.metadata import Metadata
 from kafkasource.kafka.producer import log as producer_log
-from kafkasource.kafka.producer.config import ProducerConfig
-from kafkasource.kafka.producer.partitioner import Partitioner
-from kafkasource.kafka.producer.producer import Producer
-from kafkasource.kafka.producer.rows import Rows
 from kafkasource.kafka.protocol.apis import METADATA, PRODUCE
 
 SECRET = b"what the record holds"
 
 
-def rows(count):
-    return Rows("test", count, None, pa.array([SECRET] * count, pa.binary()), None, None, None)
-
-
-def config_for(address, **written):
-    written = {"kafka.bootstrap.servers": f"{address[0]}:{address[1]}", "kafka.linger.ms": "0", **written}
-    return ProducerConfig.from_options(options.parse(written, "sink"))
-
-
 def written_with(kafka, pieces=(1,), **written):
     """Write pieces of rows, each once the one before is acknowledged."""
     with serve(kafka) as address:
-        producer = Producer(config_for(address, **written))
+        servers = "{}:{}".format(*address)
+        producer = plain_producer.producer(servers, **{"kafka.linger.ms": "0"} | written)
         try:
             for count in pieces:
                 with producer.delivery() as delivery:
-                    producer.append(rows(count), Partitioner(producer.config.batch_bytes), delivery)
+                    plain_producer.append(producer, delivery, "test", [SECRET] * count)
         finally:
             producer.close()
 

@@ -2,12 +2,12 @@
 
 import time
 
-import pyarrow as pa
 import pytest
 from confluent_reader import values_of
+from plain_producer import append
+from plain_producer import producer as producer_of
 from transaction_fakes import LAST_EPOCH, CommitsOtherwise
 
-from kafkasource import options
 from kafkasource.exactly_once.decision_status import LastBatch
 from kafkasource.exactly_once.driver.driver import ExactlyOnce
 from kafkasource.exactly_once.names import TransactionalIds, WrittenTransaction
@@ -15,11 +15,7 @@ from kafkasource.exactly_once.task.plan import TaskResult
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.cluster.routing import TRANSACTION
 from kafkasource.kafka.config import ClientConfig
-from kafkasource.kafka.producer.config import ProducerConfig
-from kafkasource.kafka.producer.partitioner import Partitioner
-from kafkasource.kafka.producer.producer import Producer
 from kafkasource.kafka.producer.producer_id import TaskTransaction
-from kafkasource.kafka.producer.rows import Rows
 from kafkasource.kafka.protocol.apis import INIT_PRODUCER_ID
 from kafkasource.testing.broker import Broker
 from kafkasource.types import TopicPartition
@@ -27,21 +23,11 @@ from kafkasource.types import TopicPartition
 pytestmark = pytest.mark.broker
 
 
-def append(producer, delivery, topic, values, partition):
-    chosen = pa.array([partition] * len(values), pa.int32())
-    rows = Rows(topic, len(values), None, pa.array(values, pa.binary()), None, chosen, None)
-    producer.append(rows, Partitioner(producer.config.batch_bytes), delivery)
-
-
-def config(servers, **written):
-    return ProducerConfig.from_options(options.parse({"kafka.bootstrap.servers": servers} | written, "sink"))
-
-
 @pytest.mark.parametrize("limit", ["1000000", "1500"], ids=["whole", "split"])
 def test_sequences_go_on_from_0_after_2_31(kafka_broker, kafka_topic, limit):
     topic, servers = kafka_topic(partitions=2, config={"max.message.bytes": limit}), kafka_broker.bootstrap_servers
     small = {"kafka.batch.size": "4096", "kafka.linger.ms": "0"}
-    producer = Producer(config(servers, **small))
+    producer = producer_of(servers, **small)
     first, crossing = TopicPartition(topic, 0), TopicPartition(topic, 1)
     values = [b"%06d" % row + b"." * 60 for row in range(3000)]
     try:
@@ -116,7 +102,7 @@ def test_batches_are_decided_recovered_and_seen_once_while_producer_ids_change()
     """
     with Broker(use_existing=False) as broker, Cluster(ClientConfig.of(broker.bootstrap_servers)) as c:
         c.topics.create(["t"], partitions=2)
-        ids, producer = TransactionalIds("p"), Producer(config(broker.bootstrap_servers))
+        ids, producer = TransactionalIds("p"), producer_of(broker.bootstrap_servers)
         query, producer_ids = Query(c, producer, "t", ids), {}
         # So that the decision and transaction 1 have their last epochs in a batch that dies between the two.
         use_up(c, ids.driver, 1)

@@ -1,9 +1,4 @@
-"""A checkpoint that goes back, or that has a copy beside it, loses no row and doubles none unless the query stops.
-
-Spark's part is modelled: a checkpoint knows which batches were planned, up to which offsets, and which of them were
-committed. The planner that shares a limit out is the source's own, the writers are those that Spark calls, and brokers
-answer as they were seen to. Two clusters get the rows, one of them those of one topic only.
-"""
+"""A checkpoint that goes back, or has a copy beside it, loses no row and doubles none unless the query stops."""
 
 import copy
 import json

@@ -1,5 +1,4 @@
-"""Whatever is dropped, expires, is sent again or lost on the way, in whichever order: rows that arrive are in order,
-none twice, every row is accounted for, and later ones arrive. The broker is Kafka's in what matters (`BrokerLog`)."""
+"""Rows that arrive are in order, none twice, all are accounted for, whatever is dropped, expires or is lost."""
 
 import contextlib
 import random

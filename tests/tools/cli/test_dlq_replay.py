@@ -128,24 +128,6 @@ def test_a_run_that_is_killed_leaves_the_next_one_to_send_the_rest_once(letters,
     assert letters.came_back() == letters.expected(range(5))
 
 
-def test_other_records_stay_and_one_topic_can_take_all(letters):
-    letters.write(CUT, 2)
-    producer = ordered_producer(letters.servers)
-    producer.produce(letters.topic, b"no dead letter", partition=0)
-    assert producer.flush(30) == 0
-    admin = AdminClient({"bootstrap.servers": letters.servers})  # its futures need it alive
-    admin.create_topics([NewTopic(letters.topic + "-to", 1)])[letters.topic + "-to"].result(30)
-    assert letters.run("--to", letters.topic + "-to") == {
-        "sent": {letters.topic + "-to": 2},
-        "left": 1,
-        "rows": 0,
-        "passed_over": {},
-        "dry_run": False,
-    }
-    assert [value for _, value, _ in letters.came_back(letters.topic + "-to", (0,))] == [b"v0", b"v1"]
-    assert letters.came_back() == []
-
-
 def test_a_topic_to_send_to_that_is_not_there_is_an_error_and_nothing_is_sent(letters, capsys):
     letters.write(CUT)
     assert main(["dlq", "replay", letters.topic, "--to", "no-such-topic", "-b", letters.servers]) == 1
@@ -192,28 +174,3 @@ def test_a_letter_whose_topic_is_gone_is_named_by_the_exit_code_and_the_others_h
     assert letters.came_back() == letters.expected([2])
     moved = letters.run("--from-topic", "no-such-topic", "--to", letters.origin)
     assert (moved["sent"], moved["passed_over"]) == ({letters.origin: 2}, {})
-
-
-def test_rows_as_json_are_passed_over_and_counted(servers):
-    letters = Letters(servers, f"rows-{uuid.uuid4()}")
-    own = [("__dlq.errors.value.format", b"json")]
-    producer = ordered_producer(servers)
-    for number in range(6):
-        headers = letters._headers(number, CUT)
-        if number % 2:
-            headers += own
-        elif number == 2:  # a dead letter of a row that was read, and could not be decoded
-            headers = own + headers
-        producer.produce(letters.topic, b"v%d" % number, b"k", 0, headers=headers)
-    assert producer.flush(30) == 0
-    assert letters.run("--dry-run") == {
-        "sent": {letters.origin: 3},
-        "left": 0,
-        "rows": 3,
-        "passed_over": {},
-        "dry_run": True,
-    }
-    assert letters.run("--reason", "no such") == {"sent": {}, "left": 3, "rows": 3, "passed_over": {}, "dry_run": False}
-    assert letters.run() == {"sent": {letters.origin: 3}, "left": 0, "rows": 3, "passed_over": {}, "dry_run": False}
-    assert [value for _, value, _ in letters.came_back()] == [b"v0", b"v2", b"v4"]
-    assert letters.run()["sent"] == {}

@@ -14,6 +14,7 @@ from kafkasource.kafka.records.batches import decode
 from kafkasource.tools.admin.dead_letters import Origin
 from kafkasource.tools.admin.replay import Choice, Replay, group_of, kept_group_of, own_headers
 
+AT_0 = {"key": None, "timestamp": 0, "timestampType": 0}
 CUT, WIDE = "the bytes end", "bytes are left over"
 
 
@@ -73,11 +74,12 @@ class Letters:
             yield pa.RecordBatch.from_pylist(rows, schema=ROW_SCHEMA_WITH_HEADERS)
 
     def _row(self, offset, letter):
+        if letter is None:
+            return {"value": b"no letter", "headers": [], "topic": "dlq", "partition": 0, "offset": offset} | AT_0
         said = {"topic": "orders", "partition": "0", "offset": str(offset), "message": CUT}
         said |= {"message": letter} if isinstance(letter, str) else letter
         headers = [{"key": f"__dlq.errors.{name}", "value": text.encode()} for name, text in said.items()]
-        place = {"topic": "dlq", "partition": 0, "offset": offset, "timestamp": 0, "timestampType": 0}
-        return {"key": None, "value": b"v", "headers": headers, **place}
+        return {"value": b"v", "headers": headers, "topic": "dlq", "partition": 0, "offset": offset} | AT_0
 
 
 @pytest.fixture
@@ -221,6 +223,15 @@ def test_the_cluster_of_an_earlier_life_as_a_dead_letter_says_nothing_of_the_lat
     headers = [{"key": f"__dlq.errors.{name}", "value": text} for name, text in (*first, *second)]
     assert Origin.of(headers).cluster_id is None
     assert Origin.of(headers[: len(first)]).cluster_id == "another"
+
+
+def test_other_records_stay_and_rows_as_json_are_passed_over_and_counted(kafka):
+    kafka.topics["payments"] = FakeTopic([1])
+    letters = [HERE, {"value.format": "json"}, None, HERE]
+    for dry in (True, False):
+        replay = run(kafka, letters, to="payments", dry=dry)
+        assert (replay.sent, replay.left, replay.rows) == ({"payments": 2}, 1, 1)
+    assert run(kafka, letters, to="payments").sent == {}
 
 
 def test_one_topics_letters_can_go_back_alone(kafka):
