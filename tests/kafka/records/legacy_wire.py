@@ -6,13 +6,10 @@ clients wrote.
 
 from __future__ import annotations
 
-import gzip
 import struct
 import zlib
 
-import lz4.frame
-import snappy
-from record_wire import compressed
+from record_wire import compressed, decompressed
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3}
 LOG_APPEND = 0x08
@@ -67,20 +64,12 @@ def wrapped(rows, offset, *, codec, magic=1, **more):
 
 
 def unpacked(data, codec, magic):
-    if codec == 1:
-        return gzip.decompress(data)
-    if codec == 2:
-        if data[:8] != b"\x82SNAPPY\x00":
-            return snappy.uncompress(data)
-        out, pos = b"", 16
-        while pos < len(data):
-            (size,) = struct.unpack_from(">i", data, pos)
-            out += snappy.uncompress(data[pos + 4 : pos + 4 + size])
-            pos += 4 + size
-        return out
-    if not magic and data[4:7] == FIRST_LZ4_CHECKSUM:
-        return lz4.frame.decompress(data[:6] + RIGHT_LZ4_CHECKSUM + data[7:])
-    return lz4.frame.decompress(data if magic else with_other_lz4_checksum(data))
+    if codec == CODECS["lz4"] and not magic:
+        if data[4:7] == FIRST_LZ4_CHECKSUM:
+            data = data[:6] + RIGHT_LZ4_CHECKSUM + data[7:]
+        else:
+            data = with_other_lz4_checksum(data)
+    return decompressed(data, codec)
 
 
 def rows_of(data):
