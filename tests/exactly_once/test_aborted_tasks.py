@@ -73,24 +73,16 @@ def open_names(cluster):
 
 
 @ANY_DIALECT
-def test_a_task_that_fails_aborts_its_transaction_before_its_error_goes_up(version):
+@pytest.mark.parametrize("error", [Boom, KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_a_task_that_fails_or_is_cancelled_aborts_its_transaction_before_its_error_goes_up(version, error):
+    def ends():
+        raise error
+
     cluster = FakeTransactionCluster(version)
-    with pytest.raises(Boom):
-        run(cluster, driver(cluster).begin(), after_rows=fails)
+    with pytest.raises(error):
+        run(cluster, driver(cluster).begin(), after_rows=ends)
     assert open_names(cluster) == []
     assert cluster.by_id["p-0"].state == "CompleteAbort"
-
-
-@ANY_DIALECT
-@pytest.mark.parametrize("cancelled_by", [KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_a_task_that_is_cancelled_aborts_its_transaction(version, cancelled_by):
-    def cancelled():
-        raise cancelled_by
-
-    cluster = FakeTransactionCluster(version)
-    with pytest.raises(cancelled_by):
-        run(cluster, driver(cluster).begin(), after_rows=cancelled)
-    assert open_names(cluster) == []
 
 
 @ANY_DIALECT

@@ -1,6 +1,5 @@
 """Exactly once on three real brokers of either dialect: the writers as Spark calls them, without Spark."""
 
-import errno
 import itertools
 import json
 import pickle
@@ -35,7 +34,6 @@ from kafkasource.exactly_once.task.plan import TaskResult
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.cluster.routing import GROUP, TRANSACTION
 from kafkasource.kafka.config import ClientConfig
-from kafkasource.kafka.network.connector import SocketConnector
 from kafkasource.sink import writer
 from kafkasource.sink.clusters import targets
 from kafkasource.testing.broker import Broker
@@ -452,46 +450,3 @@ def a_query_with_two_coordinators(broker, monkeypatch):
             if keeper not in others:
                 return Query(broker.bootstrap_servers, monkeypatch, transactionalIdPrefix=ids.prefix), keeper
     raise AssertionError
-
-
-# A broker that the driver cannot reach, and everybody else can.
-
-
-class CutOff(SocketConnector):
-    """Never connects to one port."""
-
-    def __init__(self, config, port):
-        super().__init__(config)
-        self._port = port
-
-    def open(self, address):
-        if address.sockaddr[1] == self._port:
-            raise OSError(errno.EHOSTUNREACH, "No route to host")
-        return super().open(address)
-
-
-@the_older_in_make_extended
-def test_a_begin_goes_on_without_a_broker_that_the_driver_cannot_reach(broker, caplog):
-    config = ClientConfig.of(broker.bootstrap_servers)
-    with Cluster(config) as whole:
-        cut, ids, transactions = None, None, {}
-        while cut is None:  # a prefix of which one node coordinates a transaction and nothing else that a begin needs
-            ids = TransactionalIds(f"cut-{uuid.uuid4().hex[:8]}")
-            needed = {whole.coordinators.of(GROUP, group) for group in (ids.marker_group, ids.kept_group)}
-            needed.add(whole.coordinators.of(TRANSACTION, ids.driver))
-            transactions = {slot: whole.coordinators.of(TRANSACTION, ids.task(slot)) for slot in range(6)}
-            cut = next((node for node in transactions.values() if node not in needed), None)
-        ExactlyOnce(whole, ids, timeout_ms=60_000).begin()
-        for slot in transactions:
-            producer = whole.transactions.init_producer_id(ids.task(slot), 60_000)
-            whole.transactions.add_offsets(ids.task(slot), producer, ids.marker_group)
-        port = int(broker.bootstrap_servers.split(",")[cut - 1].rpartition(":")[2])
-        with Cluster(config, connector=CutOff(config, port)) as driver, caplog.at_level("WARNING", "kafkasource.sink"):
-            decider = ExactlyOnce(driver, ids, timeout_ms=60_000).begin().driver
-        left = {slot for slot, node in transactions.items() if node == cut}
-        assert decider.aborted == len(transactions) - len(left)
-        assert {each.transactional_id for each in whole.transactions.list(ids.prefix)} == {ids.task(s) for s in left}
-        assert f"broker {cut} cannot be reached from the driver" in caplog.text
-        for slot in left:  # as a task does that opens it
-            whole.transactions.init_producer_id(ids.task(slot), 60_000)
-        assert whole.transactions.list(ids.prefix) == []

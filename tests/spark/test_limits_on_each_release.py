@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from confluent_reader import values_of
 from pyspark.errors import StreamingQueryException
 
 import kafkasource
@@ -56,31 +55,6 @@ def test_a_limit_holds_over_a_failed_batch_and_a_restart_and_the_lag_is_what_is_
         assert kafkasource.lag(query) == {TopicPartition(topic, 0): 0}
     finally:
         query.stop()
-
-
-def test_a_limited_exactly_once_copy_goes_on_after_a_restart_and_each_record_is_there_once(
-    pykafka, kafka_broker, kafka_topic, tmp_path
-):
-    source, target = kafka_topic(partitions=2), kafka_topic(partitions=2)
-    stream = pykafka.reading(
-        source, stream=True, startingOffsets="earliest", maxOffsetsPerTrigger="10", trigger="processingTime"
-    ).load()
-    for first in (0, 25):
-        write(pykafka, source, first, first + 25)
-        query = (
-            stream.select("value")
-            .writeStream.format("pykafka")
-            .option("kafka.bootstrap.servers", kafka_broker.bootstrap_servers)
-            .options(topic=target, deliveryGuarantee="exactly_once")
-            .option("checkpointLocation", str(tmp_path))
-            .start()
-        )
-        try:
-            query.processAllAvailable()
-        finally:
-            query.stop()
-    copied = values_of(kafka_broker.bootstrap_servers, target, partitions=(0, 1), settled=True)
-    assert sorted(int(value) for values in copied.values() for value in values) == list(range(50))
 
 
 def test_a_run_of_available_now_that_names_its_trigger_leaves_nothing_unread(pykafka, kafka_topic, tmp_path):

@@ -83,16 +83,10 @@ def expected():
     return {b"k%d" % key: list(range(key, ROWS, 97)) for key in range(97)}
 
 
-def test_every_cluster_has_every_row_and_each_key_in_order_with_four_producers(clusters, topic):
-    reports = write(clusters, topic, rows(), producersPerCluster="4")
-    assert all(not report.discarded for report in reports.values())
-    for broker in clusters.values():
-        assert read(broker, topic) == expected()
-
-
-@pytest.mark.parametrize("producers", ["1", "4"])
-def test_compressed_once_for_all_every_cluster_has_every_row_and_each_key_in_order(clusters, topic, producers):
-    options = {"kafka.compression.type": "zstd", "producersPerCluster": producers}
+@pytest.mark.parametrize(("codec", "producers"), [("none", "4"), ("zstd", "1"), ("zstd", "4")])
+def test_every_cluster_has_every_row_and_each_key_in_order(clusters, topic, codec, producers):
+    """Compressed once for all, with a codec."""
+    options = {"kafka.compression.type": codec, "producersPerCluster": producers}
     reports = write(clusters, topic, rows(), **options)
     assert all(not report.discarded for report in reports.values())
     for broker in clusters.values():
