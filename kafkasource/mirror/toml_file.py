@@ -11,7 +11,7 @@
     topics = ["orders.*", "customers"]        # Java regular expressions of whole names
     topic = "${source}.${topic}"              # the name at the target
 
-docs/mirror.md has all keys; the tables below name the keys that are accepted.
+docs/mirror-file.md has all keys; the tables below name the keys that are accepted.
 """
 
 from __future__ import annotations

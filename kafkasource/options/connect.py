@@ -54,7 +54,7 @@ def warn_of_secrets_as_text(written: Mapping[str, str]) -> None:
     _warned.get().add(shown)
     log.warning(
         "Spark Connect shows the value of %s in clear text, on its page and in event logs. Give a reference such as "
-        "${env:NAME} or ${file:/path:key}, or set %s on the server (docs/security.md has the expression)",
+        "${env:NAME} or ${file:/path:key}, or set %s on the server (docs/secrets.md has the expression)",
         shown, REDACTION,
     )  # fmt: skip
 

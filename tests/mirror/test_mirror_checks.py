@@ -33,7 +33,7 @@ def test_a_check_tells_each_flow_and_how_cycles_end(capsys):
     [("${topic}", "by header"), ("${source}.${topic}", "by name"), ("copied-${topic}", "by header")],
 )
 def test_a_check_says_how_a_flow_one_way_recognizes_the_records_that_it_leaves_out(tmp_path, capsys, topic, recognized):
-    """docs/mirror.md: a flow that keeps names leaves out records that have been at its target, also one way."""
+    """docs/mirror-topics.md: a flow that keeps names leaves out records that have been at its target, also one way."""
     file = tmp_path / "mirror.toml"
     file.write_text(
         'checkpoint = "/here"\n'

@@ -9,7 +9,7 @@ What the JVM connector saw is also on file (`jvm_record.py`), so that ours can b
 - `better`, `different` (why): each read says what the JVM connector sees (`theirs`) and what ours sees (`ours`), and
   both are asserted. A difference that goes away, on either side, fails the suite.
 
-`docs/jvm-connector.md` is rendered from the same rows (`make readme`).
+`docs/jvm-connector.md` and `docs/jvm-connector-writes.md` are rendered from the same rows (`make readme`).
 
 In options `$numbers`, `$other`, ... stand for the shared topics (`Case.SHARED`), `$mine` and `$mine2` for topics of the
 run's own, `$group` for a group of its own, `$run` for what all these names begin with; `$$` is a dollar. What is seen

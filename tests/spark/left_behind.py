@@ -34,7 +34,7 @@ logger.spark.name = org.apache.spark
 logger.spark.level = debug
 logger.codegen.name = org.apache.spark.sql.catalyst.expressions.codegen
 logger.codegen.level = info
-# At DEBUG these log whole statements, plans and spark.executorEnv, as docs/security.md says.
+# At DEBUG these log whole statements, plans and spark.executorEnv, as docs/secrets.md says.
 logger.registration.name = org.apache.spark.sql.DataSourceRegistration
 logger.registration.level = info
 logger.holder.name = org.apache.spark.sql.connect.service.SessionHolder

@@ -157,7 +157,7 @@ def test_a_job_leaves_no_secret_behind_and_a_reference_not_even_in_pickles(secur
         # py4j's log at DEBUG has all settings, spark.executorEnv among them.
         assert left == (["driver-python.log"] if secret in job.settings.values() else []), what
     for what, secret in job.as_text.items():
-        # py4j's log at DEBUG has each call of the user's program, as docs/security.md says: the search finds it.
+        # py4j's log at DEBUG has each call of the user's program, as docs/secrets.md says: the search finds it.
         driver, *others = job.found(secret)
         assert driver == "driver-python.log", what
         assert [each for each in others if not each.startswith(("local/", "work/", "tmp/"))] == [], what

@@ -31,7 +31,8 @@ _SERVERS = "kafka.bootstrap.servers"
 HELP = "offsets of a mirrored cluster as offsets at a target of the mirror"
 DESCRIPTION = (
     "Asks the target (--bootstrap-servers) for the map that the mirror keeps there. A consumer that continues at "
-    "a translated offset misses nothing; where it is not exact, some records are read twice. docs/mirror.md says why."
+    "a translated offset misses nothing; where it is not exact, some records are read twice. docs/mirror-offsets.md "
+    "says why."
 )
 
 

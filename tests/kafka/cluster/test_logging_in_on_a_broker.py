@@ -81,7 +81,7 @@ def test_a_password_is_taken_from_a_file_and_from_the_environment(secured_broker
 
 
 def test_a_delegation_token_lets_us_in_from_a_file_of_properties(secured_broker, tmp_path):
-    """The recipe of docs/jvm-connector.md: somebody with a password makes the token, the job knows its file alone."""
+    """The recipe of docs/moving.md: somebody with a password makes the token, the job knows its file alone."""
     secured = secured_broker.secured
     asked = {"owner_principal_type": None, "owner_principal_name": None, "renewers": [], "max_lifetime_ms": -1}
     with Cluster(config_of(secured.client_properties("SASL_SSL", "PLAIN", "alice"))) as cluster:

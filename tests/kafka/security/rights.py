@@ -1,6 +1,6 @@
-"""THE table of the rights that each job needs: test_rights_on_a_broker.py proves each row, docs/security.md shows them.
+"""THE table of the rights that each job needs: test_rights_on_a_broker.py proves each row, docs/rights.md shows them.
 
-`make readme` writes the table of docs/security.md again.
+`make readme` writes the table of docs/rights.md again.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""docs/security.md shows the rights that the tests prove."""
+"""docs/rights.md shows the rights that the tests prove."""
 
 from pathlib import Path
 
 from rights import JOBS, markdown_table
 
-DOCS = Path(__file__).parents[3] / "docs" / "security.md"
+DOCS = Path(__file__).parents[3] / "docs" / "rights.md"
 
 
 def test_the_docs_have_the_table_of_rights_as_it_is():

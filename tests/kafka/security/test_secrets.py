@@ -218,7 +218,7 @@ def test_options_of_kafkas_providers_are_taken():
     ],
 )
 def test_a_second_dollar_before_a_reference_makes_it_text(written, meant):
-    """docs/security.md, Secrets. A password may have any characters."""
+    """docs/secrets.md. A password may have any characters."""
     assert References().resolve(written, ENVIRONMENT) == meant
     assert has_reference(written) == ("alice" in meant)
 

@@ -117,8 +117,8 @@ FIRST_BATCH = option(
     ),
     different(
         "records of it aged out, and the other connector is to do it again",
-        "Neither finds the start that the other has kept. pykafka stops and names the file in which it stands; the JVM "
-        "connector begins where the log begins by now, without a word.",
+        "Neither finds the start that the other kept. pykafka stops, and names the file with it; the JVM connector "
+        "begins where the log begins now, without a word.",
         Topic(8),
         Stream(MINE, theirs=fails(DIES, rows=0), ours=fails(DIES, rows=0), dies_in=0),
         DeleteRecords({0: 5}),

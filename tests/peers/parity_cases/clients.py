@@ -66,7 +66,7 @@ CASES = (
         "the source's metrics in a query's progress",
         different(
             "their names",
-            "Spark's Python API has none: [metrics.md](metrics.md#lag) has the same numbers by name.",
+            "Spark's Python API has none: [lag.md](lag.md#in-prometheus) has the same numbers by name.",
             Stream(
                 EARLIEST,
                 theirs=reads(

@@ -101,8 +101,8 @@ CASES = (
         ),
         better(
             "a topic was recreated, with more records",
-            "A name is not an identity: topic ids show that it is another one, and the query stops. The JVM connector "
-            "goes on in the middle of the new topic without a word.",
+            "Topic ids show that it is another topic, and the query stops. The JVM connector reads on in the middle of "
+            "the new one, without a word.",
             Topic(4),
             Stream(MINE, theirs=reads(4), ours=reads(4)),
             DeleteTopic(),

@@ -64,8 +64,7 @@ CASES = (
         "neither",
         different(
             "small ranges of a micro-batch",
-            "They share a task, because a Python task costs some 10 ms by itself. `minPartitions`, "
-            "`maxRecordsPerPartition` and `minRecordsPerPartition` change that.",
+            "They share a task, because a Python task costs some 10 ms. `minRecordsPerPartition=1` turns that off.",
             Stream(EARLIEST, theirs=reads(113, pieces=WHOLE), ours=reads(113, pieces=[" + ".join(WHOLE)])),
         ),
     ),

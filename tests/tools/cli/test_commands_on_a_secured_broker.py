@@ -54,7 +54,7 @@ def test_each_command_works_over_tls_and_scram_and_prints_no_secret(secured_brok
     run("transactions", "list", "--prefix", name)
     assert "broker 1 SASL" in run("doctor", "--topic", name, "--group", name)
 
-    # A mirror's map of offsets, in the form of docs/mirror.md: offset 1 at the source is 8 here.
+    # A mirror's map of offsets, in the form of kafkasource/mirror/offset_map.py: offset 1 at the source is 8 here.
     map_topic = f"mirror-offsets.{name}.internal"
     run("topics", "create", map_topic, "-p", "1")
     spans = {"target": f"{name}.there", "spans": [[0, 3, 7, 10, 7]]}
