@@ -6,8 +6,8 @@ A table's place in its document is between `<!-- NAME -->` and `<!-- end -->`.
 import sys
 from pathlib import Path
 
-from kafkasource import options
 from kafkasource.metrics import table as metrics
+from kafkasource.options import markdown as options_tables
 
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [
@@ -24,9 +24,11 @@ import spark_releases  # noqa: E402
 from parity_cases import READS, WRITES  # noqa: E402
 
 TABLES = [
-    ("options.md", "options:source", options.markdown_table("source")),
-    ("options.md", "options:sink", options.markdown_table("sink")),
-    ("options.md", "options:both", options.markdown_table("both")),
+    *(
+        (page, f"options:{section}", options_tables.markdown_table(section))
+        for page, sections in options_tables.DOCUMENTS.items()
+        for section in sections
+    ),
     ("metrics.md", "metrics", metrics.markdown_table()),
     ("jvm-connector.md", "parity", parity.markdown_table(READS)),
     ("jvm-connector-writes.md", "parity-writes", parity.markdown_table(WRITES)),

@@ -5,7 +5,6 @@ Names are those of Spark's JVM connector; `kafka.*` are those of Kafka's Java cl
 
 from kafkasource.kafka.security.option import MAX_INT32, Option, Role
 from kafkasource.options.connect import REDACTION, hides_secrets, warn_of_secrets_as_text
-from kafkasource.options.markdown import markdown_table
 from kafkasource.options.parse import (
     Options,
     canonical,
@@ -36,7 +35,6 @@ __all__ = [
     "canonical",
     "hides_secrets",
     "log_warning",
-    "markdown_table",
     "no_such_column",
     "no_warning",
     "parse",

@@ -82,12 +82,11 @@ _READS: tuple[Option, ...] = (
     Option(
         "startingOffsets",
         JSON,
-        "Start of a new query. `earliest` and `latest` hold for all partitions. JSON names a topic's "
-        'partitions, `{"topic":{"0":23,"1":-2}}` (-2: earliest, -1: latest), or a whole topic, '
-        '`{"topic":"earliest"}`. `committed` starts at the offsets that the group `kafka.group.id` has committed; '
-        "with `committed:earliest` or `committed:latest`, a partition without a committed offset starts there. "
-        "Default: `earliest` for a batch read, `latest` for a stream. A query that restarts continues from its "
-        "checkpoint and ignores this option.",
+        "Start of a new query; one that restarts continues from its checkpoint. `earliest` and `latest` hold for "
+        'all partitions. JSON names partitions, `{"topic":{"0":23,"1":-2}}` (-2: earliest, -1: latest), or '
+        'topics, `{"topic":"earliest"}`. `committed`: where the group `kafka.group.id` stands; '
+        "`committed:earliest`, `committed:latest`: for partitions without a commit. Default: `earliest` for a "
+        "batch read, `latest` for a stream.",
     ),
     Option(
         "startingOffsetsByTimestamp",
@@ -137,19 +136,18 @@ _READS: tuple[Option, ...] = (
     Option(
         "columns",
         COLUMNS,
-        "The columns of the DataFrame, in this order: `value,timestamp`. Default: all but `headers`. Name the columns "
-        "that the job uses: the source makes no others, which saves CPU in Python and in Spark. It cannot see them by "
-        "itself, as Spark does not tell a Python source which columns a query uses. `.schema(...)` can name them in "
-        "place of this option.",
+        "The columns of the DataFrame, in this order: `value,timestamp`. Default: all but `headers`. Name the "
+        "columns that the job uses, because Spark does not tell a Python source which these are: the source then "
+        "makes no others, which saves CPU. `.schema(...)` can name them in place of this option.",
         not_with=(Other("packRecords", (True,), why="packed records have only the column `records`"),),
     ),
     Option(
         "readerSchema",
         TEXT,
-        "The schema whose columns `value` has: `latest` of the topic's subject (`orders-value`), `version:3` of it, "
-        "`subject:NAME`, `id:7`, `file:PATH`, or the schema itself: the JSON of an Avro schema, the text of a `.proto` "
-        "file; for `json` Spark's DDL (`id BIGINT, tags ARRAY<STRING>`), the JSON of a `StructType`, or a JSON Schema. "
-        "It is resolved once for each `load()`. Default: `latest`.",
+        "The schema whose columns `value` has, resolved once for each `load()`: `latest` of the topic's subject "
+        "(the default), `version:3` of it, `subject:NAME`, `id:7`, `file:PATH`, or the schema itself: the text of "
+        "an Avro schema or of a `.proto` file; for `json` Spark's DDL, the JSON of a `StructType`, or a JSON "
+        "Schema.",
         only=(Other("valueFormat", SCHEMA_FORMATS),),
     ),
     Option("keyReaderSchema", TEXT, "As `readerSchema`, for the keys.", only=(Other("keyFormat", SCHEMA_FORMATS),)),
@@ -178,10 +176,10 @@ _READS: tuple[Option, ...] = (
     Option(
         "recordTypes",
         NAMES,
-        "Names of a topic's types of records, if it has several, separated by commas. The column `value` is a struct "
-        "with a nullable column for each of them, and a record fills the one that is its type. A name is the full name "
-        "of an Avro record or a Protobuf message (`shop.Order`), or a subject of the registry; `orders-shop.Order` is "
-        "found as `shop.Order`, too. With `readerSchema`, that schema has the types. A record of another type is bad.",
+        "The types of records of a topic that has several: names of Avro records, Protobuf messages "
+        "(`shop.Order`) or subjects, separated by commas. The column `value` is a struct with a nullable column "
+        "for each type, and a record fills its own. A record of another type is bad. With `readerSchema`, that "
+        "schema has the types.",
         only=(Other("valueFormat", REGISTERED_FORMATS),),
         not_with=(Other("messageName", why="both say which messages the values are"),),
     ),
@@ -207,9 +205,9 @@ _READS: tuple[Option, ...] = (
         "pushDownPredicate",
         BOOLEAN,
         "For batch reads: use the query's filters on `topic`, `partition`, `offset` and (lower bounds only) "
-        "`timestamp` to read fewer records. Spark refuses the read unless its setting "
-        "`spark.sql.python.filterPushdown.enabled` is true. Spark 4.2 and 4.3 reuse the plan made for one filter "
-        "in every query on the same DataFrame. Set this only for a `load()` that is used with a single filter.",
+        "`timestamp` to read fewer records. Needs Spark's setting `spark.sql.python.filterPushdown.enabled`. "
+        "Spark 4.2 and 4.3 reuse the plan of one filter in every query on the same DataFrame, so set this only "
+        "for a `load()` that is used once.",
         default=False,
         no_effect_in=_READER,
     ),
@@ -224,11 +222,10 @@ _READS: tuple[Option, ...] = (
     Option(
         "trigger",
         choice("processingTime", "availableNow", "once"),
-        "The query's trigger, on Spark 4.0 and 4.1. These releases do not pass it to a source. "
-        "There, `maxOffsetsPerTrigger`, `maxBytesPerTrigger` and `minOffsetsPerTrigger` need this option, and a "
-        "stream's `endingOffsets`, `endingTimestamp` and `endingOffsetsByTimestamp` need `availableNow`. With "
-        "`availableNow` and `once` the run takes all records in one micro-batch there, whatever the limits say. From "
-        "Spark 4.2 on nothing needs this option; a query whose trigger is not the one named here fails.",
+        "The query's trigger, which Spark 4.0 and 4.1 do not tell a source. There `maxOffsetsPerTrigger`, "
+        "`maxBytesPerTrigger` and `minOffsetsPerTrigger` need this option, and a stream's ending offsets need "
+        "`availableNow`. With `availableNow` and `once` such a run takes all records in one micro-batch. From "
+        "Spark 4.2 on nothing needs it; a trigger that differs from it fails.",
         no_effect_in=_BATCH_AND_READER,
     ),
     Option(
@@ -251,10 +248,10 @@ _READS: tuple[Option, ...] = (
     Option(
         "failedOverTo",
         STRING,
-        "The id of the cluster to which the query has failed over, if it keeps offsets (Cluster Linking and the "
-        "like). A checkpoint of another cluster then continues at the same offsets of topics with the same names, with "
-        "a warning, although their ids differ. The source checks only that there are as many records. After the query "
-        "has finished a micro-batch there, you can remove the option.",
+        "The id of the cluster to which the query has failed over, if that keeps offsets (Cluster Linking and the "
+        "like). A checkpoint of another cluster then continues at the same offsets of topics with the same names, "
+        "with a warning. The source checks only that there are as many records. Remove the option after the first "
+        "micro-batch.",
         no_effect_in=_BATCH_AND_READER,
     ),
     Option(
@@ -269,10 +266,9 @@ _READS: tuple[Option, ...] = (
     Option(
         "maxBytesPerTrigger",
         SIZE,
-        "The most bytes that a micro-batch reads, approximately, as the brokers store them "
-        "(compressed): `64m`. The source fetches small samples at the start of a micro-batch to estimate the size "
-        "of a record; a topic without a sample counts as 1 MiB a record. A micro-batch reads at least one record. "
-        "Partitions whose share is smaller than one record take turns.",
+        "The most bytes that a micro-batch reads, approximately, as the brokers store them (compressed): `64m`. "
+        "The source fetches small samples to estimate the size of a record; a topic without a sample counts as 1 "
+        "MiB a record. A micro-batch reads at least one record.",
         at_least=1,
         at_most=MAX_INT64,
         no_effect_in=_BATCH_AND_READER,
@@ -328,13 +324,9 @@ _READS: tuple[Option, ...] = (
         "minRecordsPerPartition",
         INTEGER,
         "Small ranges share an input partition (task) until it has about this many offsets, because each Python "
-        f"task costs about 10 ms. Each range counts as {RANGE_COST} offsets more than it has. `1`: each topic- "
-        "partition gets a task of its own, which suits jobs that do heavy work on each row. Default: 1 for a batch "
-        f"read; for a stream {TASK_OFFSETS} or about 32 MiB, whichever is less. For the bytes, a record counts as "
-        f"one offset for each {OFFSET_BYTES} bytes stored. The source estimates record sizes from record batches "
-        "that it fetches at the start of a micro-batch: at most once a minute (every 5 s when a task is near 4 MiB "
-        "or above it), and never for a micro-batch of fewer than 32 offsets. If you set a number, only offsets "
-        "count.",
+        "task costs about 10 ms. `1`: each topic-partition gets a task of its own. "
+        f"Default: 1 for a batch read; for a stream {TASK_OFFSETS} offsets or about 32 MiB, whichever is "
+        "less. If you set a number, only offsets count.",
         at_least=1,
         at_most=MAX_INT64,
         no_effect_in=_READER,
@@ -342,12 +334,10 @@ _READS: tuple[Option, ...] = (
     Option(
         "readAhead",
         INTEGER,
-        "How far a task reads ahead when the broker is far away (long round trip, fast line). A fetch grows to at "
-        "most this many times `kafka.max.partition.fetch.bytes`, and never above `kafka.fetch.max.bytes`; a task "
-        "fetches at most this many small ranges at once. All these fetches together stay within the bytes that the "
-        "line has carried in a third of `kafka.request.timeout.ms`, even where that is less than one fetch. A task "
-        "holds at most 2 x `readAhead` x `kafka.max.partition.fetch.bytes` of fetched data. `1`: one fetch of the "
-        "normal size at a time.",
+        "How far a task reads ahead of a broker that is far away. A fetch grows to at most this many times "
+        "`kafka.max.partition.fetch.bytes`, within `kafka.fetch.max.bytes`, and as many small ranges are fetched "
+        "at once. A task holds at most twice as much of fetched data. `1`: one fetch of the normal size at a "
+        "time.",
         default=8,
         at_least=1,
         at_most=1000,
@@ -468,12 +458,9 @@ _WRITES: tuple[Option, ...] = (
     Option(
         "writerSchema",
         TEXT,
-        "The schema that values are written by: `latest` of the topic's subject (`orders-value`), `version:3` of it, "
-        "`subject:NAME`, `id:7`, or a schema that the subject has, as `file:PATH` or by its text. `register`: the "
-        "schema of the column's type, for Avro the one that Spark's `to_avro` derives; the driver registers it in the "
-        "topic's subject, unless that has it. For `json` it is a JSON Schema. The driver resolves the schema before "
-        "the tasks, and a stream keeps it; tasks ask no registry. Default: `latest`; for `json` without a registry "
-        "none.",
+        "The schema that values are written by, resolved once on the driver: `latest` of the topic's subject (the "
+        "default), `version:3` of it, `subject:NAME`, `id:7`, or a schema that the subject has, as `file:PATH` or "
+        "by its text. `register`: registers that of the column's type. For `json` a JSON Schema.",
         only=(Other("valueFormat", SCHEMA_FORMATS),),
         per_cluster=False,
     ),
@@ -497,21 +484,18 @@ _WRITES: tuple[Option, ...] = (
         "partitioner",
         PARTITIONER,
         "Chooses the partition of a row that has none in the column `partition`. `murmur2`: by key, as Kafka's "
-        "Java producer does; rows without a key fill a record batch for one partition, then one for the next. "
-        "`murmur2_round_robin`: rows without a key go to the partitions in turn. `module:function`: your function, "
-        "called in the executors as f(topic, keys, values, partition count). Keys and values are Arrow binary "
-        "arrays. It returns an Arrow int32 array; where that is null, `murmur2` decides.",
+        "Java producer does; rows without a key fill one batch after the other. `murmur2_round_robin`: rows "
+        "without a key take turns. `module:function`: yours, f(topic, keys, values, partition count) on Arrow "
+        "arrays, which returns an int32 array; null in it means `murmur2`.",
         default="murmur2",
     ),
     Option(
         "commitListener",
         FUNCTION,
-        "`module:function`: your function, called on the driver after each micro-batch or batch write. It gets a "
-        "`kafkasource.SinkCommit`: the records, bytes, first and last offset written to each topic-partition. With "
-        "`clusters` it is called once for each cluster, and also gets the records that the sink discarded. It runs "
-        "in a Python process of Spark, not in your own. An error in it, or `sys.exit`, is only a warning. After 60 "
-        "seconds the sink logs an error and no longer waits for the call. Rows are committed whatever the listener "
-        "does.",
+        "`module:function`: your function, called on the driver after each micro-batch or batch write with a "
+        "`kafkasource.SinkCommit`: records, bytes and offsets written, for each topic-partition. With `clusters` "
+        "it is called for each cluster. It runs in a Python process of Spark. Its errors are only warnings, and "
+        "the sink waits for it 60 seconds at most.",
         per_cluster=False,
     ),
     Option(
@@ -562,13 +546,10 @@ _WRITES: tuple[Option, ...] = (
     Option(
         "lostTransactions",
         choice("fail", "rewrite", "skip"),
-        "Decides about a batch that was already decided and whose transactions brokers aborted, because the "
-        "query was away for longer than `kafka.transaction.timeout.ms`. `fail`: stop. `rewrite`: write the same "
-        "rows again, if their number and contents are the same. `skip`: continue without them, with a warning: they "
-        "stay missing. If the query was away for longer than the brokers' transactional.id.expiration.ms (7 days), the "
-        "rows may be in the topics: look before you choose. The option also decides for a whole batch when the sink "
-        "cannot know whether it was decided, because its record is gone. `skip` also accepts a batch that was decided "
-        "with other rows than it has now: what is new in it is not written.",
+        "Decides about a batch that was decided and whose transactions brokers aborted, because the query was "
+        "away for longer than `kafka.transaction.timeout.ms`, or whose record is gone. `fail`: stop. `rewrite`: "
+        "write the same rows again, if they are the same. `skip`: continue without them, with a warning. [What to "
+        "look at first](exactly-once.md).",
         default="fail",
         only=(_EXACTLY_ONCE,),
         per_cluster=False,
@@ -587,12 +568,9 @@ _WRITES: tuple[Option, ...] = (
         "clusters",
         JSON,
         "Write every row to several clusters while reading it once: "
-        '`{"east":{"kafka.bootstrap.servers":"e:9092"}}`, or options `clusters.<name>.<option>`. A cluster can '
-        "have any option of this page but `clusters`, `commitListener`, `deliveryGuarantee`, "
-        "`transactionalIdPrefix`, `atomicBatch`, `lostTransactions` and `memoryBudget`. An option outside of "
-        "`clusters` holds for all clusters; `kafka.bootstrap.servers` must not stand there. In a cluster's own "
-        "`topic`, `${topic}` stands for the row's topic. All producers of a cluster share its "
-        "`kafka.buffer.memory`.",
+        '`{"east":{"kafka.bootstrap.servers":"e:9092"}}`, or options `clusters.<name>.<option>`. An option '
+        "outside of `clusters` holds for all. A cluster can have its own of nearly every option of this page; in "
+        "its `topic`, `${topic}` stands for the row's topic.",
         per_cluster=False,
     ),
     Option(
@@ -617,10 +595,9 @@ _WRITES: tuple[Option, ...] = (
     Option(
         "onSlowCluster",
         choice("block", "discard", "fail"),
-        "Decides what the sink does when a cluster's queue is above `highWatermarkBytes` and the other clusters wait "
-        "because of it. `block`: reading waits for the cluster, without limit unless `kafka.delivery.timeout.ms` "
-        "is set. `discard`: the sink drops the cluster's oldest batches until the queue is down to "
-        "`lowWatermarkBytes`, and reports how many rows it dropped. `fail`: the task fails.",
+        "Decides about a cluster whose queue is above `highWatermarkBytes` while the others wait. `block`: "
+        "reading waits, without limit unless `kafka.delivery.timeout.ms` is set. `discard`: the sink drops the "
+        "cluster's oldest batches down to `lowWatermarkBytes`, and reports how many rows. `fail`: the task fails.",
         default="block",
         only=(_CLUSTERS,),
         not_with=(
@@ -652,10 +629,9 @@ _WRITES: tuple[Option, ...] = (
     Option(
         "slowClusterWait",
         DURATION,
-        "How long the sink waits for a slow cluster under `discard` and `fail`. The sink skips a cluster that has "
-        "acknowledged nothing for this long, and tries it again after 10 times as long. A cluster that still "
-        "acknowledges may delay the others for this long, then for 10 % of the time. Under `discard`, a cluster "
-        "may finish a task later than the others: by this time, or by 10 % of the task's time if that is longer.",
+        "How long the sink waits for a slow cluster under `discard` and `fail`. A cluster that has acknowledged "
+        "nothing for this long is skipped, and tried again after 10 times as long. One that still acknowledges "
+        "may delay the others for this long, and then for 10 % of the time.",
         default=1_000,
         at_least=0,
         only=(_CLUSTERS,),
@@ -752,8 +728,8 @@ _WRITES: tuple[Option, ...] = (
         "kafka.batch.size",
         BYTES,
         "Size of a record batch before compression, and the unit of buffer memory. The producer uses smaller "
-        "batches, down to 16 KiB, when it writes to so many partitions that `kafka.buffer.memory` could not hold "
-        "two batches for each. 0: each record has a batch of its own.",
+        "batches, down to 16 KiB, where `kafka.buffer.memory` could not hold two for each partition. 0: each "
+        "record has a batch of its own.",
         default=256 * KIB,
         at_least=0,
         aliases=("kafka.batch.num.bytes",),
@@ -826,11 +802,10 @@ _BOTH: tuple[Option, ...] = (
     Option(
         "valueFormat",
         FORMAT,
-        "Format of the values. `avro` and `protobuf`: the column `value` has the columns of `readerSchema`; each "
-        "record carries the id of the schema that it was written with, and is decoded by that. `json`: the columns of "
-        "`readerSchema`, or of the struct that `.schema(...)` has for `value`; a schema id in front of a record is "
-        "passed over. `string`: UTF-8. A write with `avro` or `protobuf` encodes the column `value` by `writerSchema`; "
-        "one with `json` writes what Spark's `to_json` gives, and needs no schema. Null is a tombstone.",
+        "Format of the values. `avro`, `protobuf`: a read gives `value` the columns of `readerSchema` and decodes "
+        "each record by the schema whose id it carries; a write encodes by `writerSchema`. `json`: the columns of "
+        "`readerSchema` or of `.schema(...)`; a write gives what Spark's `to_json` gives. `string`: UTF-8. Null "
+        "is a tombstone.",
         default="binary",
         per_cluster=False,
     ),
@@ -853,37 +828,30 @@ _BOTH: tuple[Option, ...] = (
     Option(
         "schemaIdIn",
         choice("prefix", "header", "none", "fingerprint"),
-        "The place of the schema id in a record. `prefix`: in the five bytes in front of it, as Confluent's "
-        "serializers do. `header`: in the header `__value_schema_id` or `__key_schema_id`. `none`: nowhere. A read "
-        "finds an id wherever it is, so it takes two other words. `none`: keys and values are bare Avro or Protobuf, "
-        "as Spark's `to_avro` and `to_protobuf` give them, all written by `readerSchema` (`keyReaderSchema`). "
-        "`fingerprint`: records are in Avro's single-object encoding, and those of `readerSchema` are read, without a "
-        "registry.",
+        "The place of the schema id in a record. `prefix`: in front of it, as Confluent's serializers do. "
+        "`header`: in a header. `none`: nowhere. A read finds an id wherever it is, so for a read `none` means "
+        "bare records, all written by `readerSchema`, and `fingerprint` those in Avro's single-object encoding, "
+        "without a registry.",
         default="prefix",
         per_cluster=False,
     ),
     Option(
         "badRecords",
         BAD_RECORDS,
-        "Decides about records that their format cannot decode. `fail`: the query fails and names the record. A read "
-        "has `column`: the column is null, and a further column `badRecord` has the reason, the schema id and the "
-        "bytes of key and value. A tombstone is not bad. A write has `topic:NAME`: rows whose `badRecord` is not null "
-        "go to this topic, which must exist, with their bytes and headers as they were read, in the transaction of the "
-        "other rows. With this column the DataFrame needs `topic`, `partition`, `offset` and `headers`, too. Records "
-        "that cannot be written also go there: those larger than `kafka.max.request.size` or "
-        "`kafka.buffer.memory`, and those that a broker refuses for what is in them (MESSAGE_TOO_LARGE, "
-        "INVALID_RECORD, INVALID_TIMESTAMP). So do rows that the `writerSchema` does not take, as JSON. With "
-        "`clusters` each cluster needs the topic, and has its own dead letters.",
+        "Decides about records that their format cannot decode. `fail`: the query fails and names the record. "
+        "`column`, for a read: null, and a column `badRecord` with the reason and the bytes. `topic:NAME`, for a "
+        "write: such rows, and records that cannot be written, go to this topic ([dead "
+        "letters](typed.md#dead-letters)).",
         default="fail",
         per_cluster=False,
     ),
     Option(
         "schemaRegistry",
         FUNCTION,
-        "In place of a registry's URL: `module:function`, a function of yours. It gets the id of a schema (an `int`; "
-        "a `UUID`, of Confluent or of AWS Glue; `bytes`, the fingerprint of Avro's single-object encoding) and returns "
-        "the text of the schema, or None for an id that it does not know. The module must be there on the driver, and "
-        "for a read on the workers. It knows ids alone: a write needs `writerSchema=id:7`.",
+        "In place of a registry's URL: `module:function`, yours, on the driver and on the workers. It gets a "
+        "schema's id (an `int`; a `UUID`; `bytes` for the fingerprint of Avro's single-object encoding) and "
+        "returns the schema's text, or None for an id that it does not know. A write then needs "
+        "`writerSchema=id:7`.",
         not_with=(Other("schemaRegistry.url", why="both say where schemas are"),),
         per_cluster=False,
     ),
@@ -897,11 +865,10 @@ _BOTH: tuple[Option, ...] = (
     Option(
         "memoryBudget",
         SIZE,
-        "Memory for the data of one Python worker process: `64m`. The process divides it among data that it has "
-        "received, data that it decodes, and rows that wait to be written (`docs/memory.md`). A size that you set "
-        "by its own option takes precedence. Default: half of the memory that `spark.executor.pyspark.memory` "
-        "leaves. Without that setting: a quarter of the container's (or machine's) memory, shared by all workers "
-        "of an executor; the sizes on this page are then upper bounds.",
+        "Memory for the data of one Python worker process: `64m` ([its parts](memory.md)). A size that you set by "
+        "its own option takes precedence. Default: half of what `spark.executor.pyspark.memory` leaves; without "
+        "that setting a quarter of the container's or machine's memory, shared by the workers of an executor, and "
+        "the sizes on this page are upper bounds.",
         at_least=4 * MIB,
         at_most=MAX_INT64,
         per_cluster=False,
@@ -1062,8 +1029,8 @@ REFUSED: tuple[RefusedOption, ...] = (
     RefusedOption("kafka.metric.reporters", "it names a Java class"),
     *SECURITY_REFUSED,
     *REGISTRY_REFUSED,
-    RefusedOption("kafka.ssl.", "docs/options.md lists the options of TLS that there are"),
-    RefusedOption("kafka.sasl.", "docs/options.md lists the options of SASL that there are"),
+    RefusedOption("kafka.ssl.", "docs/options-security.md lists the options of TLS"),
+    RefusedOption("kafka.sasl.", "docs/options-security.md lists the options of SASL"),
     RefusedOption("path", "load() and save() take no path; use the option subscribe to read, topic to write"),
 )
 

@@ -11,9 +11,11 @@ import pytest
 from kafkasource import options
 from kafkasource.errors import OptionError
 from kafkasource.kafka.config import ClientConfig
+from kafkasource.options import markdown
 from kafkasource.types import IsolationLevel, NewTopic
 
-PAGE = (Path(__file__).parents[2] / "docs" / "options.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = {name: (DOCS / name).read_text() for name in markdown.DOCUMENTS}
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 
 # Java's own defaults (configuration reference of Kafka 4.3), where we give no reason to differ.
@@ -44,16 +46,21 @@ JAVA_DEFAULTS = {
 }
 
 
-@pytest.mark.parametrize("part", ["source", "sink", "both"])
-def test_the_page_of_options_is_the_table_of_options(part):
-    shown = re.search(rf"<!-- options:{part} -->\n(.*?)\n<!-- end -->", PAGE, re.DOTALL)
-    assert shown, f"docs/options.md has no block <!-- options:{part} -->"
-    assert shown[1] == options.markdown_table(part)
+@pytest.mark.parametrize("page", PAGES)
+def test_the_pages_of_options_are_the_table_of_options(page):
+    shown = re.findall(r"<!-- options:(.*?) -->\n(.*?)\n<!-- end -->", PAGES[page], re.DOTALL)
+    assert shown == [(section, markdown.markdown_table(section)) for section in markdown.DOCUMENTS[page]]
 
 
-def test_the_page_has_every_option_once():
-    named = re.findall(r"^\| `([^`]+)`", PAGE, re.MULTILINE)
+def test_the_pages_have_every_option_once_and_what_every_job_sets_comes_first():
+    named = re.findall(r"^\| `([^`]+)`", "".join(PAGES.values()), re.MULTILINE)
     assert sorted(named) == sorted(option.name for option in options.OPTIONS)
+    assert named[:2] == ["kafka.bootstrap.servers", "subscribe"]
+
+
+def test_no_text_of_an_option_is_longer_than_sixty_words():
+    long = {each.name: len(markdown.meaning(each).split()) for each in options.OPTIONS}
+    assert {name: words for name, words in long.items() if words > 60} == {}
 
 
 @pytest.mark.parametrize("name", JAVA_DEFAULTS)

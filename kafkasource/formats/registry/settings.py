@@ -160,7 +160,11 @@ def _given(options: Mapping[str, str]) -> dict[str, str]:
         name = ALIASES.get(key, key)
         if name not in BY_NAME:
             near = nearest(key, list(BY_NAME))
-            hint = "docs/options.md lists those of a registry" if near is None else f"did you mean '{PREFIX}{near}'?"
+            hint = (
+                "docs/options-registry.md lists those of a registry"
+                if near is None
+                else f"did you mean '{PREFIX}{near}'?"
+            )
             raise OptionError(f"option '{PREFIX}{written}' is not known: {hint}")
         if name in given:
             raise OptionError(f"option '{PREFIX}{name}' is given twice, by two of its names. Leave out one of them")

@@ -116,7 +116,7 @@ def _given(options: Mapping[str, str]) -> dict[str, str]:
         main = ALIASES.get(name, name)
         if main not in BY_NAME:
             if name.startswith("ssl."):
-                raise OptionError(f"option {shown(name)} is not known; docs/options.md lists those of TLS")
+                raise OptionError(f"option {shown(name)} is not known; docs/options-security.md lists those of TLS")
             continue
         value = trimmed(text)
         if not value:

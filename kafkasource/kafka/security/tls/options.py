@@ -99,9 +99,8 @@ ROWS = (
         "ssl.cipher.suites",
         TEXT,
         "The cipher suites that the client offers, by the names of IANA (as in Java) or of OpenSSL, separated by commas"
-        " or colons. A version of TLS that none of them belongs to is not offered. Python cannot choose among those of"
-        " TLS 1.3: the client offers all of them, and refuses the connection where the broker chooses one that is not"
-        " in the list. Default: OpenSSL's choice.",
+        " or colons. Of TLS 1.3 Python offers all; the client refuses a connection with one that is not in the list."
+        " Default: OpenSSL's choice.",
     ),
     Option(
         "ssl.crl.location",
