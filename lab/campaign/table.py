@@ -30,7 +30,7 @@ def lines(result: Result, table: Sequence[Kind] = TABLE) -> Iterator[str]:
 
 
 def as_json(results: Sequence[Result], shape: str) -> str:
-    """What `lab.campaign.counts` adds to docs/campaign.md: one row for all of them, with the seed of the first."""
+    """What `lab.campaign.counts` adds to docs/campaign.md: all of them as one run, with the seed of the first."""
     findings = sum((Counter(result.report.counts) for result in results), Counter[str]())
     return json.dumps(
         {
