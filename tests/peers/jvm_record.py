@@ -1,6 +1,6 @@
-"""What the JVM connector saw of the cases that claim `same`, on file: so ours is held to it without running both.
+"""Recorded outcomes of the JVM connector for the cases that claim `same`. Ours is compared with this record.
 
-`make extended` runs both and holds the file to what the JVM connector sees. To write it anew:
+`make extended` runs both and holds the file to what the JVM connector sees. To write it again:
 
     KAFKASOURCE_RECORD_JVM=1 .venv/bin/python -m pytest -m "spark" tests/peers/test_parity.py
 """
@@ -19,11 +19,11 @@ from parity import SAME, Case, Seen, compared, unexpected
 FILE = Path(__file__).with_name("jvm_record.json")
 WRITES = os.environ.get("KAFKASOURCE_RECORD_JVM") == "1"
 Outline = Mapping[str, Any]
-_LIST_AT_MOST = 5  # so many rows stand there as they are; of more, their number and a checksum
+_LIST_AT_MOST = 5  # rows that are recorded as they are; of more, their number and a checksum
 
 
 def outlines(case: Case, seen: Sequence[Seen]) -> list[Outline]:
-    """What is kept of each read of a case: as JSON has it, short."""
+    """The recorded outcome of each read of a case, as short JSON."""
     if case.verdict != SAME:
         return []
     return [
@@ -45,7 +45,7 @@ def _as_json(value: object) -> Any:
 
 
 def recorded() -> dict[str, list[Outline]]:
-    """By the case's id."""
+    """The recorded outcomes by the case's id."""
     return json.loads(FILE.read_text()) if FILE.exists() else {}
 
 
@@ -56,7 +56,7 @@ def write(case: Case, theirs: Sequence[Seen]) -> None:
 
 
 def judge_by_record(case: Case, ours: Sequence[Seen]) -> list[str]:
-    """As `parity.judge`, without a run of the JVM connector."""
+    """The sentences of `parity.judge`, without a run of the JVM connector."""
     wrong = []
     for number, (read, our) in enumerate(zip(case.reads, ours, strict=True)):
         where = f"read {number}, {type(read).__name__}"

@@ -1,4 +1,4 @@
-"""What the parity suite is made of: cases as data, what a run of one saw, and how two runs are judged.
+"""The parts of the parity suite: cases as data, the outcome of a run, and the comparison of two runs.
 
 A `Case` is a row: an option, what is done with it (steps), and a verdict. The runner (`parity_run.py`) takes the steps
 once through `format("kafka")` and once through `format("pykafka")`, on topics of the same content; `judge` compares.
@@ -37,7 +37,7 @@ SAME = Verdict("same")
 
 @dataclass(frozen=True)
 class Expect:
-    """What a read is to see; None where the case does not say."""
+    """The expected outcome of a read. None: the case does not say."""
 
     rows: int | None = None  # how many
     offsets: Mapping[str, Sequence[int]] | None = None  # of the rows, by "topic-partition"
@@ -60,7 +60,7 @@ def fails(phrase: str, **more: Any) -> Expect:
 
 @dataclass
 class Seen:
-    """What one read saw. Topics are named as in the case, so that two runs compare."""
+    """The outcome of one read. Topics are named as in the case, so that two runs compare."""
 
     columns: list[tuple[str, str]] = field(default_factory=list)
     rows: list[tuple[Any, ...]] = field(
@@ -186,7 +186,7 @@ class Running(Read):
 
 @dataclass(frozen=True)
 class Committed(Read):
-    """Not a read: the offsets that a consumer group has committed, as another client sees them (`ends`)."""
+    """The offsets that a consumer group has committed, as another client sees them (`ends`). Reads nothing."""
 
     group: str = ""
 
@@ -220,7 +220,7 @@ class Sql(Read):
 
 @dataclass(frozen=True)
 class Change(Step):
-    """Change the one word: from here on the other connector reads, on the same checkpoint."""
+    """The step that changes the connector: from here on the other one reads, on the same checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,7 @@ def option(name: str, *cases: Case) -> tuple[Case, ...]:
 
 
 def judge(case: Case, theirs: Sequence[Seen], ours: Sequence[Seen]) -> list[str]:
-    """What is not as the case claims, in sentences; empty when all is. One `Seen` for each read of the case."""
+    """Sentences on each difference from the claim of the case. `theirs`, `ours`: a `Seen` for each read."""
     wrong = []
     for number, (read, their, our) in enumerate(zip(case.reads, theirs, ours, strict=True)):
         where = f"read {number}, {type(read).__name__}"
@@ -281,7 +281,7 @@ def judge(case: Case, theirs: Sequence[Seen], ours: Sequence[Seen]) -> list[str]
 
 
 def unexpected(expect: Expect, seen: Seen) -> list[str]:
-    """Where what was seen is not what was expected."""
+    """Sentences on each difference between outcome and expectation."""
     found = _shortened(seen.error) if seen.error is not None else f"{len(seen.rows)} rows"
     if expect.error is None and seen.error is not None:
         return [f"failed: {found}"]
@@ -308,7 +308,7 @@ def _shortened(error: str) -> str:
 
 
 def differences(read: Read, theirs: Seen, ours: Seen) -> list[str]:
-    """Where two outcomes that should be the same are not."""
+    """Sentences on each difference between two outcomes that should be equal."""
     wrong = []
     for name in compared(read):
         their, our = getattr(theirs, name), getattr(ours, name)
@@ -319,7 +319,7 @@ def differences(read: Read, theirs: Seen, ours: Seen) -> list[str]:
 
 
 def compared(read: Read) -> list[str]:
-    """What of two outcomes is to be the same. Errors differ in words; a failed query's progress in timing.
+    """The fields in which two outcomes must be equal. Errors differ in words; a failed query's progress in timing.
 
     What a task reads (`pieces`) and the metrics are compared where the case asks for them. A query that runs on may
     plan a micro-batch between any two records that are written: where it divides them says nothing.
@@ -331,7 +331,7 @@ def compared(read: Read) -> list[str]:
 
 
 def _apart(theirs: list[Any], ours: list[Any]) -> tuple[list[Any], list[Any]]:
-    """A few of what only the second has and what only the first has; all of both when they differ in order alone."""
+    """Up to five rows that only `ours` has, and that only `theirs` has; 20 of both when the order differs."""
     extra, missing = [x for x in ours if x not in theirs], [x for x in theirs if x not in ours]
     return (extra[:5], missing[:5]) if extra or missing else (ours[:20], theirs[:20])
 

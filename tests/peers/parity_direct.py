@@ -35,7 +35,7 @@ class DirectRun(Run):
 
 
 class Frame:
-    """What Spark keeps of a DataFrame: planned once, read as often as rows are wanted."""
+    """Stands for a DataFrame of Spark's: planned once, read as often as rows are wanted."""
 
     def __init__(self, options, ddl):
         source = KafkaDataSource(CaseInsensitiveDict(options))

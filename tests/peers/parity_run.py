@@ -24,13 +24,13 @@ from kafkasource.spark import releases
 
 PATIENCE_S = 60  # for a query to end, and for what Kafka does in its own time
 
-# For both connectors, unless a case says otherwise: do not wait for records at the end of a log (the JVM connector's
-# offset requests queue behind that), nor a second before a failed question is asked again.
+# Options of both connectors, unless a case says otherwise: do not wait for records at the end of a log (the JVM
+# connector's offset requests queue behind that), nor a second before a failed question is asked again.
 QUICK = {"kafka.fetch.max.wait.ms": "20", "fetchOffset.retryIntervalMs": "10"}
 
 
 class Kafka:
-    """The broker, and what the cases do to it. All names begin with `run`."""
+    """The broker, with the steps of the cases. All names begin with `run`."""
 
     def __init__(self, bootstrap_servers, run):
         self.bootstrap_servers = bootstrap_servers
@@ -41,7 +41,7 @@ class Kafka:
         self._open = []  # producers whose transaction never ends
 
     def create(self, topic, partitions=1, records=0):
-        """A topic that keeps records of any age, and so many records in each partition."""
+        """A topic that keeps records of any age, with this many records in each partition."""
         deadline = time.monotonic() + PATIENCE_S
         while True:  # a topic of that name may still be going away
             try:
@@ -58,7 +58,7 @@ class Kafka:
         self.produce(topic, records if isinstance(records, Mapping) else dict.fromkeys(range(partitions), records))
 
     def produce(self, topic, records, timestamp=None):
-        """So many more records in each of these partitions."""
+        """Write this many more records to each of these partitions."""
         producer = self._producer()
         given = {} if timestamp is None else {"timestamp": timestamp}
         for partition, count in records.items():
@@ -78,7 +78,7 @@ class Kafka:
         self.ends[topic, partition] = offset + 1
 
     def transaction(self, topic, count, end):
-        """So many records in partition 0, in a transaction that is committed, aborted, or left open."""
+        """Write this many records to partition 0, in a transaction that is committed, aborted, or left open."""
         producer = self._producer(
             **{"transactional.id": f"{topic}-{self.ends[topic, 0]}", "transaction.timeout.ms": 900_000}
         )
@@ -109,7 +109,7 @@ class Kafka:
         self._await(lambda: topic not in self._metadata().topics)
 
     def committed(self, group, topics):
-        """{topic: {partition: offset}} of what a group has committed, without what it has not."""
+        """{topic: {partition: offset}} of the offsets that a group has committed."""
         with closing(self._consumer(group)) as consumer:
             found = consumer.committed([TopicPartition(t, p) for t, p in self.ends if t in topics], timeout=PATIENCE_S)
         ends = {}
@@ -248,7 +248,7 @@ class Run(Writes):
     # Reads
 
     def _options(self, step, **chosen):
-        """Of a read, with the real names in them."""
+        """The options of a read, with the real names in them."""
         options = {"kafka.bootstrap.servers": self.kafka.bootstrap_servers, **QUICK, **chosen, **step.options}
         if not any(key.lower() in ("subscribe", "subscribepattern", "assign") for key in options):
             options["subscribe"] = "$numbers"
@@ -323,7 +323,7 @@ class Run(Writes):
         return writer.trigger(**trigger).start()
 
     def _told(self, trigger):
-        """Of ours where Spark does not tell it the trigger: the option that does."""
+        """The option with the trigger, for ours on a Spark that does not pass the trigger on."""
         untold = self.format == "pykafka" and not releases.TELLS_START_AND_LIMIT
         return {"trigger": next(iter(trigger))} if untold else {}
 

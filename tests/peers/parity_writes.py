@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 import kafkasource
 
 PATIENCE_S = 60
-REGISTERING = threading.Lock()  # of the format, which each stream does anew
+REGISTERING = threading.Lock()  # of the format, which each stream does again
 LONG_AGO_S = 3600  # a timestamp before this is one that the case has set; later ones say only "now"
 
 

@@ -13,7 +13,7 @@ from certificate_maker import Issued, java_keystore, java_truststore
 from proxy import Proxy
 from token_server import Endpoint, an_endpoint, granted
 
-from kafkasource.testing.broker.security.certificates import Authority, Certificate, truststore
+from kafkasource.testing.broker.security.certificates import Authority, IssuedCertificate, truststore
 from kafkasource.testing.broker.security.jaas import MODULES
 from kafkasource.testing.broker.security.secured import SecuredCluster
 from kafkasource.testing.broker.security.tokens import TokenSigner
@@ -95,7 +95,7 @@ class Material:
         return java_keystore(self._folder / "k.jks", "JKS", STORE_PASSWORD, KEY_PASSWORD, client)
 
     @cached_property
-    def _client(self) -> Certificate:
+    def _client(self) -> IssuedCertificate:
         return self._secured.authority.issue("alice", names=())
 
     @cached_property
@@ -116,12 +116,12 @@ class Material:
         return Authority("Somebody else")
 
     @cached_property
-    def _stranger(self) -> Certificate:
+    def _stranger(self) -> IssuedCertificate:
         return self._other.issue("alice", names=())
 
 
 class Asked:
-    """What the token endpoint of a row was asked, which is nothing where it has none."""
+    """The requests to the token endpoint of a row; empty where it has none."""
 
     def __init__(self, endpoint: Endpoint | None, answers: list[tuple[int, bytes]]) -> None:
         self._endpoint = endpoint
@@ -135,7 +135,7 @@ class Asked:
 
     @property
     def requests(self) -> set[tuple[str, ...]]:
-        """Without those that are the same: who asks how often is not compared."""
+        """The different requests. Their number is not compared."""
         if self._endpoint is None:
             return set()
         return {

@@ -1,4 +1,4 @@
-"""Sets of security options with which both connectors read one topic of the secured broker, and what comes of it.
+"""Sets of security options with which both connectors read one topic of the secured broker, and the expected outcome.
 
 Options are Java's, without `kafka.`. `{name}` in a value stands for what `security_material.py` makes under this name.
 """
@@ -13,7 +13,7 @@ from kafkasource.testing.broker.security import jaas
 PLAIN, SCRAM_256, SCRAM_512, OAUTH = "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"
 PASSWORD = {"alice": "alice-secret", "bob": 'b"o\\b, =]ü'}  # as secured_brokers.py has them
 
-# Where one of them tries again until its time is over.
+# Short timeouts, for rows in which one connector tries again until its time is over.
 SOON = {"default_api_timeout_ms": "3000", "request_timeout_ms": "2000"}
 
 
@@ -32,12 +32,12 @@ class Row:
 
 
 def tls(listener: str = "SSL", **more: str) -> dict[str, str]:
-    """Without a truststore. Names in `more` have _ for each dot."""
+    """Options of TLS without a truststore. Names in `more` have _ for each dot."""
     return {"bootstrap.servers": f"{{{listener}}}", "security.protocol": "SSL"} | dotted(more)
 
 
 def trusting(listener: str = "SSL", **more: str) -> dict[str, str]:
-    """With the truststore that the test broker's own client.properties name."""
+    """Options of TLS with the truststore that the test broker's own client.properties name."""
     return tls(listener, ssl_truststore_type="PEM", ssl_truststore_location="{ca}") | dotted(more)
 
 
@@ -110,7 +110,7 @@ ROWS = (
     Row("truststore PEM named JKS", trusting(ssl_truststore_type="JKS"), "ssl.truststore.type"),
     Row("truststore as file and as text", trusting(ssl_truststore_certificates="{ca text}"), "cannot be combined"),
     Row("truststore that is not there", trusting(ssl_truststore_location="{ca}.gone"), "ssl.truststore.location"),
-    # As whom the broker knows the client.
+    # The principal of the client.
     Row("keystore PEM", trusting("MTLS", **KEY_PEM)),
     Row("keystore PEM, encrypted key", trusting("MTLS", **LOCKED_PEM, ssl_key_password="{key password}")),
     Row("keystore PKCS12", trusting("MTLS", **KEY_P12, ssl_keystore_password="{store password}")),
@@ -182,8 +182,8 @@ ROWS = (
     Row("endpoint that never answers", endpoint(**NO_PATIENCE, **SOON), "gives no answer", answers=("nothing",)),
     Row("renewal out of its bounds", signed("{token file}", sasl_login_refresh_window_factor="2"),
         "sasl.login.refresh.window.factor"),
-    # What the port does not speak. Not here: no TLS to a port with it. Java takes the broker's alert for the size of an
-    # answer (352 MB), and the driver runs out of memory.
+    # Protocols that the port does not speak, without one: no TLS to a port with it. Java takes the broker's alert for
+    # the size of an answer (352 MB), and the driver runs out of memory.
     Row("protocol that there is not", trusting(security_protocol="TLS"), "security.protocol"),
     Row("TLS to a port without", trusting("PLAINTEXT", **SOON), "security.protocol"),
     Row("no SASL to a port with it", tls("SASL_PLAINTEXT", security_protocol="PLAINTEXT", **SOON),
@@ -195,7 +195,7 @@ ROWS = (
         "this listener has no SASL"),
 )  # fmt: skip
 
-_KDC = "needs a KDC: tests/kafka/security/test_security_matrix.py and tests/testing/broker/test_kerberos.py have one"
+_KDC = "needs a KDC: test_security_matrix.py and tests/testing/broker/test_secured_broker.py have one"
 _AMAZON = "names a class of Amazon's: tests/kafka/security/test_vendor_tokens.py reads its options"
 _LATER = (
     "the JVM connector's Kafka client, 3.9, does not have it: tests/kafka/security compares with Kafka 4's own classes"

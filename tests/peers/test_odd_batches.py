@@ -208,7 +208,7 @@ FORMS = {
     **{name: packed(*form) for name, form in CODEC_FORMS.items()},
     **{f"{name}, large": packed(*form, 30_000) for name, form in CODEC_FORMS.items()},
 }
-# The forms of which we do not read the same as Java's consumer: our values, numbered by place; or our error.
+# Forms that we read in another way than Java's consumer: our values, numbered by place; or our error.
 OURS = {
     # Java passes over a record whose offset is not above the last one, in the next batch, too.
     "deltas that stand still": [b"v0", b"v1", b"v2"],

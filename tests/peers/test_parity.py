@@ -35,7 +35,7 @@ def kafka(kafka_broker):
 
 @pytest.fixture(scope="module")
 def runs(request, pykafka, kafka, tmp_path_factory):
-    """What each connector saw of each case that is to be tested: futures, as several run at once."""
+    """The outcome of each tested case with each connector: futures, as several run at once."""
     shared = make_shared_topics(kafka)
     mine = [
         item.callspec.params
@@ -45,7 +45,7 @@ def runs(request, pykafka, kafka, tmp_path_factory):
     with ThreadPoolExecutor(AT_ONCE) as pool:
 
         def seen(kind, name, steps):
-            """With topics and a checkpoint of its own each time."""
+            """Run the case, each time with topics and a checkpoint of its own."""
             for _ in range(TRIES):
                 run = kind(pykafka.spark, kafka, shared, name, tmp_path_factory.mktemp("parity"))
                 run.do(steps)

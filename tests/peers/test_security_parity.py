@@ -86,7 +86,7 @@ def test_the_same_options_do_the_same_in_both_connectors(spark, system, topic, m
 
 
 def test_each_security_option_has_a_row_or_a_reason_why_it_has_none(spark):
-    """What the JVM connector's options are, its own Kafka client says."""
+    """The JVM connector's own Kafka client has the list of its options."""
     consumers = spark._jvm.org.apache.kafka.clients.consumer.ConsumerConfig.configNames()
     javas = {name for name in consumers if name.startswith(("security.", "ssl.", "sasl."))}
     ours = {"security.protocol", *(option.name.removeprefix("kafka.") for option in SECURITY_OPTIONS)}

@@ -1,4 +1,4 @@
-"""A Spark application that copies a topic, once for each query it is given, and starts a query again when it dies.
+"""A Spark application that copies a topic by several queries, and starts a query again when it fails.
 
     python exactly_once_app.py BOOTSTRAP SOURCE FOLDER MASTER '{"topic": "out", ... options of the sink}' ...
 
@@ -24,7 +24,7 @@ SPELLINGS = ("", "file:", "", "file://")  # what stands before the path
 
 
 def session(master: str, folder: str, jars: str = "") -> SparkSession:
-    """What it leaves when it is killed stays in the folder."""
+    """A session whose files, also after a kill, stay in the folder."""
     builder = (
         SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")

@@ -1,4 +1,4 @@
-"""An application that copies a topic and is killed all the while, and what another client finds of its copies.
+"""An application that copies a topic and is killed again and again. Another client reads its copies.
 
 The application runs in processes of its own (exactly_once_app.py). Here its input is written, it is told where the next
 of its processes is to kill itself (`exactly_once.crash_points`) or is killed from outside, and in the end
@@ -162,7 +162,7 @@ class Application:
                 copy.read(0.1)
         self.write(100)
 
-    # What is found.
+    # The outcome.
 
     def finish(self):
         """Write a last time, wait until all copies have that or it never comes, read the rest, tell what it was."""
@@ -191,7 +191,7 @@ class Application:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def starts(self, topic):
-        """Of the query that writes to the topic, by whichever of its processes."""
+        """The starts of the query that writes to the topic, in any of its processes."""
         return [start for start in self.lines_of("starts") if start["topic"] == topic]
 
     def close(self):
@@ -212,7 +212,7 @@ class Application:
 
 
 class Copy:
-    """What a reader at read_committed has seen of a topic."""
+    """The records of a topic that a reader at read_committed has seen."""
 
     def __init__(self, bootstrap_servers, topic):
         self.topic = topic
@@ -251,7 +251,7 @@ class Copy:
         return all((key, count - 1) in self.rows for key, count in enumerate(written))
 
     def read_to_the_end(self):
-        """Of what is committed, once nobody writes any more."""
+        """Read the committed rest, after the last write."""
         where = self._consumer.position([confluent_kafka.TopicPartition(self.topic, p) for p in range(OUT_PARTITIONS)])
         self._consumer.assign([each if each.offset >= 0 else _from_start(each) for each in where])
         self._at_end, deadline = set(), time.monotonic() + PATIENCE_S

@@ -1,4 +1,4 @@
-"""A limited stream over Spark Connect, and what `kafkasource.lag` says of each micro-batch.
+"""A limited stream over Spark Connect, and the result of `kafkasource.lag` for each micro-batch.
 
     python lag_over_connect_app.py BOOTSTRAP SOURCE FOLDER
 

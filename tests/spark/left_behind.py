@@ -207,7 +207,7 @@ def _save_pages(left, metrics):
 
 
 def _page(url):
-    """What the server answers, also with an error."""
+    """The server's answer, also with an error."""
     try:
         with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
             return answer.read()

@@ -86,7 +86,7 @@ def compared(ours: DataFrame, rows: dict[int, str], theirs: DataFrame) -> tuple[
 def written_by_both(
     spark: SparkSession, ours: DataFrame, reader: Any, options: dict[str, str]
 ) -> list[tuple[str, str]]:
-    """What fastavro reads of our record and of `to_avro`'s, for each row, as texts."""
+    """Texts of the rows that fastavro reads of our records and of `to_avro`'s."""
     ((topic, (partition,)),) = json.loads(options["assign"]).items()
     keyed = ours.selectExpr("CAST(offset AS STRING) AS key", "value", f"{partition} AS partition")
     formats = {"valueFormat": "avro", "writerSchema": json.dumps(reader), "schemaIdIn": "none"}
@@ -101,7 +101,7 @@ def written_by_both(
 def read_back(
     spark: SparkSession, ours: DataFrame, rows: dict[int, str], reader: Any, options: dict[str, str]
 ) -> list[tuple[str, str]]:
-    """What `schemaIdIn=none` reads of our bare records, which are there, and of `to_avro`'s. `rows`: by offset."""
+    """Rows that `schemaIdIn=none` reads of our bare records and of `to_avro`'s. `rows`: by offset."""
     ((topic, (partition,)),) = json.loads(options["assign"]).items()
     bare = ours.select(expr("CAST(offset AS STRING) AS key"), to_avro("value", for_spark(reader)).alias("value"))
     bare = bare.withColumn("partition", expr(str(partition)))
@@ -125,7 +125,7 @@ def shown(record: bytes, schema: Any) -> str:
 
 
 def text_of(row: Row) -> str:
-    """Maps sorted by their keys: Java's have no order."""
+    """The row as text. Maps are sorted by their keys, because Java's are unordered."""
     return pformat(row.value.asDict(recursive=True), width=10_000)
 
 

@@ -1,4 +1,4 @@
-"""A query that runs while confluent-kafka writes to its topic, and what both have to say afterwards."""
+"""A query that runs while confluent-kafka writes to its topic, and the comparison of both afterwards."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def until(condition, what: str):
 
 
 class Topic:
-    """Of three partitions, written to without a pause from here on: acks=all and idempotent, so that each value is
-    stored once, whatever happens to the brokers.
+    """A topic of three partitions, written to without a pause from here on: acks=all and idempotent, so that each value
+    is stored once, whatever happens to the brokers.
     """
 
     def __init__(self, bootstrap_servers: str) -> None:
@@ -131,7 +131,7 @@ class Reading:
         until(has_begun, "a first micro-batch")
 
     def ends(self) -> list[int]:
-        """Where the last finished micro-batch ended, by partition."""
+        """The end of the last finished micro-batch, by partition."""
         assert self.query.isActive, self.query.exception()
         progress = self.query.lastProgress
         end = offsets_of(progress["sources"][0]["endOffset"]) if progress else {}

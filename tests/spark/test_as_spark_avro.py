@@ -59,7 +59,7 @@ def each_type() -> list[tuple[Any, dict[int, Any], list[bytes]]]:
 
 @pytest.mark.parametrize(("cases", "least"), [(each_type, each_avro_type.RECORDS), (pairs, PAIRS * RECORDS + 1)])
 def test_rows_are_those_of_from_avro_and_records_those_of_to_avro(kafka_broker, kafka_topic, tmp_path, cases, least):
-    """Of the random pairs, most have rows of two writers."""
+    """Most of the random pairs have rows of two writers."""
     jar = resolve_jars("org.apache.spark:spark-avro_2.13:4.2.0!", dest=cache_dir() / "spark-avro-4.2.0")[0]
     made = cases()
     topic = kafka_topic(partitions=len(made))

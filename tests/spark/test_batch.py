@@ -74,7 +74,7 @@ def cluster(kafka_broker):
 
 
 def test_each_action_on_a_dataframe_reads_what_is_there_at_its_time(pykafka, kafka_topic, cluster):
-    """As with the JVM connector: new records are seen, and those that aged out between two actions are no loss."""
+    """A second action sees new records; those that aged out before it are not lost, as with the JVM connector."""
     topic = kafka_topic(partitions=2)  # the second of them stays empty until the plan is made
     first, more = (
         pykafka.spark.range(*ids).coalesce(1).selectExpr("CAST(id AS STRING) AS value", f"{partition} AS partition")

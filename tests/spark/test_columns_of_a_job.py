@@ -1,4 +1,4 @@
-"""Reads of some columns through Spark, on a real Kafka: batch, stream, and what Spark says of a wrong `.schema()`."""
+"""Reads of some columns through Spark, on a real Kafka: batch, stream, and Spark's error for a wrong `.schema()`."""
 
 from __future__ import annotations
 

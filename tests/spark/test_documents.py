@@ -1,4 +1,4 @@
-"""What README and docs/ tell to type in Python runs as it is written."""
+"""The Python blocks of README and docs/ run as they are written."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ CODECS = ["none", "gzip", "snappy"]
 RELEASES = {"0.8.2.2": (0, 8, 2), "0.9.0.1": (0, 9), "3.9.2": (3, 9), "4.3.1": (4, 3)}
 PATIENCE_S = 60  # for what comes on another thread
 TIME = 1_700_000_000_000
-# The oldest have no idempotence: a machine that stands still for the time of a request has its records written twice.
+# The oldest lack idempotence: a machine that stands still for the time of a request has its records written twice.
 _PATIENT = {"kafka.request.timeout.ms": "600000", "kafka.delivery.timeout.ms": "660000"}
 
 
@@ -101,7 +101,7 @@ class Release:
             producer.close()
 
 
-# The oldest; the newest is the broker of all other tests, and what lies between speaks a part of either's versions.
+# The oldest. All other tests use the newest, and the releases between speak a part of the versions of both.
 IN_MAKE_TEST = ("0.8.2.2",)
 
 

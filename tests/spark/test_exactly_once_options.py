@@ -1,4 +1,4 @@
-"""What Spark lets a sink know, on which exactly once rests: a batch write is all or nothing, speculation is refused."""
+"""Exactly once rests on facts that Spark gives a sink: a batch write is all or nothing, speculation is refused."""
 
 import json
 import os

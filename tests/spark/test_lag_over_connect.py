@@ -1,4 +1,4 @@
-"""`kafkasource.lag` over Spark Connect on 4.0 and 4.1, where Spark's progress has no ends of logs of its own."""
+"""`kafkasource.lag` over Spark Connect on 4.0 and 4.1, where Spark's progress lacks the ends of logs."""
 
 from __future__ import annotations
 

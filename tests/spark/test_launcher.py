@@ -1,4 +1,4 @@
-"""What a command shows of the stderr of Spark's JVM."""
+"""Lines of the stderr of Spark's JVM that a command shows."""
 
 import pytest
 
@@ -6,10 +6,10 @@ from kafkasource.spark.launcher import worth_showing
 
 HEAD = [b"PySpark daemon failed to flush the output to the worker process:\n", b"Traceback (most recent call last):\n"]
 FLUSH = [b'  File "/x/pyspark/daemon.py", line 95, in worker\n', b"    outfile.flush()\n"]
-# As pyspark 4.2 writes it on Python 3.11, when the JVM has closed the connection of an idle worker; and 4.3 on 3.13.
+# The lines of pyspark 4.2 on Python 3.11, when the JVM has closed the connection of an idle worker; and of 4.3 on 3.13.
 LET_GO = [*HEAD, *FLUSH, b"BrokenPipeError: [Errno 32] Broken pipe\n", b"\n"]
 LET_GO_3_13 = [*HEAD, *FLUSH, b"    ~~~~~~~~~~~~~^^\n", b"BrokenPipeError: [Errno 32] Broken pipe\n", b"\n"]
-# As pyspark 4.2 writes it on Python 3.11, when the JVM has closed the connection of a query that has ended.
+# The lines of pyspark 4.2 on Python 3.11, when the JVM has closed the connection of a query that has ended.
 MANAGER = [
     b'  File "/x/pyspark/daemon.py", line 262, in manager\n',
     b"    code = worker(sock, authenticated)\n",

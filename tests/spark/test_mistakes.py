@@ -1,4 +1,4 @@
-"""What a new user's Spark prints of a mistake: once, plainly, with the next step."""
+"""Spark prints a new user's mistake once, plainly, with the next step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def topic(kafka_broker):
 
 @pytest.fixture(scope="module")
 def printed(kafka_broker, topic, tmp_path_factory):
-    """What is on stderr, by the mistake. The virtual environment of the job is not active."""
+    """The text on stderr, by the mistake. The virtual environment of the job is not active."""
     folder = tmp_path_factory.mktemp("mistakes")
     here = str(Path(sys.executable).parent)
     path = os.pathsep.join(each for each in os.environ["PATH"].split(os.pathsep) if each != here)

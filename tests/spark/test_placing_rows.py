@@ -1,4 +1,4 @@
-"""Where rows go, through Spark: a topic made for them, a partitioner of the user's in a module given by addPyFile."""
+"""Places of rows that Spark writes: a topic made for them, a partitioner of the user's in a module of addPyFile."""
 
 import uuid
 

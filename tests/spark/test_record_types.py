@@ -31,7 +31,7 @@ def refund(n):
 
 @pytest.mark.needs_spark("limited_available_now")
 def test_avro_types_have_columns_of_their_own_in_a_batch_and_a_stream(pykafka, kafka_topic, tmp_path):
-    """With the subjects of TopicRecordNameStrategy and of RecordNameStrategy."""
+    """Records with the subjects of TopicRecordNameStrategy and of RecordNameStrategy."""
     topic = kafka_topic(partitions=1)
     with a_registry() as registry:
         first = registry.add(f"{topic}-shop.Order", json.dumps(ORDER))

@@ -41,7 +41,7 @@ class Numbers:
         self.written += count
 
     def copied(self):
-        """By partition, in the order of their offsets."""
+        """The copied numbers by partition, in the order of their offsets."""
         found = values_of(self.bootstrap_servers, self.copy, range(PARTITIONS))
         return {partition: [int(value) for value in values] for partition, values in found.items()}
 

@@ -24,7 +24,7 @@ def client_of(registry):
 
 
 def away(port, seconds):
-    """In the registry's place: whoever connects is cut off. How many did, in `seconds` from the first on."""
+    """Stand in the registry's place, cut off each connection, and count them for `seconds` from the first on."""
     with socket.create_server(("127.0.0.1", port)) as server:
         server.settimeout(120)
         asked, end_s = 0, float("inf")

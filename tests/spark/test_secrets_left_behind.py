@@ -18,7 +18,7 @@ PLACES = ("text", "env", "file", "dir", "turned")  # where a user's password sta
 
 @pytest.fixture
 def passwords(secured_broker):
-    """For each place a user of this name with its own password, which exists nowhere else."""
+    """A user for each place, with a password of its own that exists nowhere else."""
     stem = uuid.uuid4().hex
     made = {f"{place}-{stem}": f"geheim-{place}-{uuid.uuid4().hex}" for place in PLACES}
     admin = AdminClient({"bootstrap.servers": secured_broker.secured.bootstrap_servers("PLAINTEXT")})
@@ -31,13 +31,13 @@ def passwords(secured_broker):
 
 @pytest.fixture
 def folder():
-    """With a short path: executors make unix sockets in it, whose paths have at most 107 bytes."""
+    """A folder with a short path: executors make unix sockets in it, whose paths have at most 107 bytes."""
     with tempfile.TemporaryDirectory(prefix="left-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 class Job:
-    """What secrets_app.py is given, and the secrets in it. `as_text`: those that stand in options themselves."""
+    """The input of secrets_app.py, and the secrets in it. `as_text`: those that stand in options themselves."""
 
     def __init__(self, secured, passwords, folder: Path, connect: bool):
         self.folder = folder

@@ -1,4 +1,4 @@
-"""What a write has put into the topics reaches the user's function and the log, out of Spark's own processes."""
+"""The counts of a write reach the user's function and the log, from Spark's own processes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ for listener, topic in zip(("record", "failing"), topics):
 
 @pytest.fixture(scope="module")
 def topics(kafka_broker):
-    """Of the listener that works and of the one that fails."""
+    """Topics of the listener that works and of the listener that fails."""
     names = [f"commits-{uuid.uuid4().hex[:10]}" for _ in range(2)]
     with Cluster(ClientConfig.of(kafka_broker.bootstrap_servers)) as cluster:
         cluster.topics.create(names, partitions=2)
@@ -82,7 +82,7 @@ def done(kafka_broker, topics, tmp_path_factory):
 
 @pytest.fixture
 def heard(done):
-    """What each of them was called with."""
+    """The arguments of the calls of each listener."""
 
     def of(name):
         return [json.loads(line) for line in Path(done.args[1]).with_name(f"{name}.jsonl").read_text().splitlines()]

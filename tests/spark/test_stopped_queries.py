@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark]
 
 
 def slow_then(ending, flag):
-    """More rows than Spark gathers before it gives them to the sink; then they wait for a file, and end as is told.
+    """More rows than Spark gathers before it gives them to the sink; then they wait for a file, and end by `ending`.
 
     `cancelled`: they go on meanwhile. Spark's task sees at its next rows that it was cancelled, and closes the
     connection to the sink. A task that waits for rows does not see it, and Spark kills its Python processes.

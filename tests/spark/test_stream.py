@@ -88,7 +88,7 @@ def test_update_mode_writes_through_foreach_batch(pykafka, kafka_topic, tmp_path
 
 
 def test_workers_that_end_between_two_micro_batches_are_replaced(pykafka, kafka_topic):
-    """As when nothing comes for a minute, and Spark ends them: their connections and all they knew are gone."""
+    """Workers end, as Spark ends them after an idle minute: their connections and all they knew are gone."""
     topic = kafka_topic(partitions=2)
     stream = pykafka.reading(topic, stream=True, startingOffsets="earliest").load()
     query = stream.writeStream.format("memory").queryName("workers_replaced").start()

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.peers, pytest.m
 
 @pytest.fixture(scope="module")
 def registered(spark):
-    """With Python processes started once, before any broker takes the processor."""
+    """Spark whose Python processes were started once, before any broker takes the processor."""
     kafkasource.register(spark)
     local_dir(spark)  # plans a read in one
     spark.range(2).mapInArrow(lambda batches: batches, "id long").collect()  # tasks in others
@@ -130,7 +130,7 @@ def test_leaders_moved_by_reassignment_and_election_lose_and_repeat_no_row(clust
 
 
 def test_answers_cut_stalled_and_truncated_lose_and_repeat_no_row(proxy, single, run):
-    mine = {"kafka.client.id": "harmed", "kafka.request.timeout.ms": "1000"}  # so long does a stall last
+    mine = {"kafka.client.id": "harmed", "kafka.request.timeout.ms": "1000"}  # the length of a stall
     topic, reading = run(single, **mine)
     for api in (METADATA, LIST_OFFSETS, FETCH):
         proxy.harm(api, *FAULTS, client_id="harmed")

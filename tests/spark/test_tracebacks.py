@@ -1,4 +1,4 @@
-"""What a process of Spark's tells the JVM of an error, by pyspark's own function."""
+"""The text of an error that a process of Spark's sends to the JVM, by pyspark's own function."""
 
 import inspect
 import io
@@ -33,7 +33,7 @@ class Reader:
 
 @pytest.fixture
 def told(monkeypatch):
-    """What the JVM is told of an error of a method."""
+    """The text that the JVM gets for an error of a method."""
     monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")  # so that it is put back
 
     def tell(error, process, method="partitions"):

@@ -1,4 +1,4 @@
-"""THE table of parity: what is run through the JVM connector and through ours, and what each case claims.
+"""THE table of parity: the cases that run through the JVM connector and through ours, with the claim of each.
 
 Shared topics: `$numbers` holds 101, 11 and 1 records in its three partitions (the sizes of the JVM connector's own
 limit tests), `$other` 5 in one, `$aged` 8 of which the first 4 aged out, `$headers` all kinds of headers, keys and

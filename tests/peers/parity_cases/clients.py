@@ -1,4 +1,4 @@
-"""Groups, patience, and what is handed to Kafka's client."""
+"""Cases of consumer groups, of patience, and of options for Kafka's client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a read starts and ends."""
+"""Cases of the start and the end of a read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a record becomes, which records are seen, and when a batch read looks."""
+"""Cases of rows: their columns, the records that a read sees, and the moment at which a batch read looks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tables share: options that stand in many cases, and short ways to write JSON and expectations."""
+"""Parts that the tables share: options of many cases, and short ways to write JSON and expectations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def each(*values: int, topic: str = "$numbers") -> str:
 
 
 def at(*seconds: float) -> str:
-    """That JSON with times: seconds after T0."""
+    """The JSON of `each` with times: seconds after T0."""
     return each(*(T0 + round(1000 * second) for second in seconds))
 
 

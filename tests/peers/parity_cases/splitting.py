@@ -1,4 +1,4 @@
-"""What a task reads."""
+"""Cases of the ranges that a task reads."""
 
 from __future__ import annotations
 

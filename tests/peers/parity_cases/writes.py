@@ -1,4 +1,4 @@
-"""What is written, and how: modes, columns, options, SQL. Both connectors write, and confluent-kafka reads."""
+"""Cases of writes: modes, columns, options, SQL. Both connectors write, and confluent-kafka reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_OPTIONS = "Spark does not give the options of such a table to a Python source
 
 
 def write(select: str, *found: tuple[object, ...], partitions: int = 1, **options: str | None) -> tuple[object, ...]:
-    """A write into `$mine`, and what lies there afterwards: partition, key, value, headers."""
+    """A write into `$mine`, and the records that must be there afterwards: partition, key, value, headers."""
     seen = reads(written=[("mine", *row) for row in found])
     return (Topic(partitions=partitions), Write(options, seen, select=select))
 
