@@ -1,4 +1,4 @@
-"""What `register` does about the Python that Spark will start: refuse one that lacks us, leave one that knows us."""
+"""`register` and the Python that Spark will start: it refuses one that lacks us, and leaves one that knows us."""
 
 import contextlib
 import os
@@ -82,6 +82,14 @@ def test_this_python_is_not_asked_and_another_one_once(bare_python, monkeypatch)
         with contextlib.suppress(KafkaSourceError):
             workers.prepare(session(python))
     assert asked == [bare_python]
+
+
+@pytest.mark.parametrize(("named", "used"), [("python3", "python3"), ("", sys.executable)])
+def test_a_local_session_uses_this_python_unless_the_environment_names_one(named, used, monkeypatch):
+    monkeypatch.setenv("PYSPARK_PYTHON", named)
+    context = session("python3")._sc
+    workers._use_this_python(context)
+    assert context.pythonExec == used
 
 
 @pytest.fixture

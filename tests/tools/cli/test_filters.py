@@ -22,8 +22,8 @@ VALUES = [
 ]
 
 
-def holds(text, values=VALUES, kind=None):
-    return parsed(text)(pa.RecordBatch.from_pydict({"value": pa.array(values, kind or pa.binary())}))
+def holds(text, values=VALUES, data_type=None):
+    return parsed(text)(pa.RecordBatch.from_pydict({"value": pa.array(values, data_type or pa.binary())}))
 
 
 @pytest.mark.parametrize(
@@ -53,13 +53,15 @@ def test_a_value_that_is_a_list_has_places_too():
 
 
 def test_typed_values_match_as_they_are_printed():
-    kind = pa.struct({"at": pa.timestamp("us", "UTC"), "price": pa.decimal128(9, 2), "tags": pa.list_(pa.string())})
+    data_type = pa.struct(
+        {"at": pa.timestamp("us", "UTC"), "price": pa.decimal128(9, 2), "tags": pa.list_(pa.string())}
+    )
     values = [
         {"at": datetime(2026, 11, 21, 22, 30, 5, tzinfo=timezone.utc), "price": Decimal("1.50"), "tags": ["x"]},
         None,
     ]
     for text in ("$.at=2026-11-21T22:30:05.000000Z", "$.price=1.50", "$.tags[0]=x"):
-        assert holds(text, values, kind) == [True, False]
+        assert holds(text, values, data_type) == [True, False]
     assert holds("$.a=1", ['{"a": 1}', None], pa.string()) == [True, False]
 
 
@@ -90,11 +92,11 @@ def test_what_is_no_filter_is_refused_with_the_forms_that_there_are(text):
 
 
 def at_least(least):
-    return lambda batch: [each >= least for each in batch.column("n").to_pylist()]
+    return lambda batch: [number >= least for number in batch.column("n").to_pylist()]
 
 
-def numbers(*found):
-    return pa.RecordBatch.from_pydict({"n": list(found)})
+def numbers(*values):
+    return pa.RecordBatch.from_pydict({"n": list(values)})
 
 
 def test_all_filters_must_hold_and_a_count_counts_the_records_that_match():
@@ -105,6 +107,11 @@ def test_all_filters_must_hold_and_a_count_counts_the_records_that_match():
     assert (part.num_rows, done, selection.ended) == (0, 2, False)
     part, done = selection.of(numbers(0, 9, 8, 7))
     assert (part.column("n").to_pylist(), done, selection.ended) == ([9], 2, True)
+
+
+def test_rows_behind_the_last_wanted_record_are_not_done_when_a_batch_has_exactly_the_wanted_number():
+    part, done = Selection([at_least(2)], most=2).of(numbers(3, 4, 1))
+    assert (part.column("n").to_pylist(), done) == ([3, 4], 2)
 
 
 def test_bad_records_are_named_up_to_the_last_record_that_is_wanted_whether_they_match_or_not(capsys):
