@@ -38,12 +38,13 @@ test: environments coverage broker spark spark-kinds
 
 # With lint beside them. One after the other they take more than a minute longer.
 environments:
-	@$(MAKE) --no-print-directory -j 3 .venv/.requirements .venv-newest/.requirements .venv/.dev .venv/spark-classes.jsa \
+	@$(MAKE) --no-print-directory -j 3 .venv/.requirements .venv-newest/.requirements .venv/.dev $(CLASSES) \
 		types .venv-newest/.ready .venv-4.0/.ready jars style imports
 
 # What most tests would else wait for: the two Kafkas that most brokers are, and the JVM connector.
 jars: .venv/.dev
-	@$(PY) -c "from kafkasource.testing.broker.jvm import jars; jars.kafka_jars('4.3.1'), jars.kafka_jars('3.9.2'), jars.jvm_connector_jars()"
+	@$(PY) -c "from kafkasource.testing.broker import kafka_jars; from lab.jvm_connector import jvm_connector_jars; \
+		kafka_jars('4.3.1'), kafka_jars('3.9.2'), jvm_connector_jars()"
 
 .venv/.ready: $(SOURCES)
 	@echo "installing into .venv (pyspark $(PYSPARK))"
@@ -72,9 +73,10 @@ jars: .venv/.dev
 	@echo "installing into .venv-$* (pyspark $(PYSPARK_$*), the rest is that of .venv)"
 	@scripts/other_spark.sh .venv-$* $(PYSPARK_$*) .venv
 
-# With it the drivers of Spark in tests take a third less processor time.
-.venv/spark-classes.jsa: .venv/.requirements scripts/spark_class_archive.py
-	@PYTHONPATH=. $(PY) scripts/spark_class_archive.py $@ >$(@D)/spark-classes.log 2>&1 || { cat $(@D)/spark-classes.log; exit 1; }
+# With them the drivers of Spark in tests take a third less processor time, and brokers start in half the time.
+CLASSES := .venv/spark-classes.jsa .venv/kafka-classes.jsa
+.venv/%-classes.jsa: .venv/.requirements scripts/%_class_archive.py
+	@PYTHONPATH=.:tests $(PY) scripts/$*_class_archive.py $@ >$(@D)/$*-classes.log 2>&1 || { cat $(@D)/$*-classes.log; exit 1; }
 
 # Side by side: mypy takes as long as the others together.
 lint: .venv/.dev
@@ -112,7 +114,7 @@ BY_FILE := --dist loadfile --no-loadscope-reorder
 # The files that have tests with one of these marks: pytest imports all files that it is given, in each of its processes.
 files_with = $(shell grep -rlE 'mark\.($(1))\b' tests --include='test_*.py')
 
-broker: .venv/.dev
+broker: .venv/.dev .venv/kafka-classes.jsa
 	KAFKASOURCE_KERNEL=require $(PYTEST) -n 4 $(BY_FILE) -m "(broker or slow) and not spark and not extended" \
 		$(call files_with,broker|slow)
 
@@ -121,12 +123,12 @@ broker: .venv/.dev
 SPARK_RULES := $(BY_FILE) --reruns 2 --only-rerun "Python worker failed to connect back"
 SPARK_TESTS := -n 2 $(SPARK_RULES)
 
-spark: .venv/.dev .venv/spark-classes.jsa
+spark: .venv/.dev $(CLASSES)
 	$(PYTEST) $(SPARK_TESTS) -m "spark and not extended" $(call files_with,spark)
 
 # What `make test` leaves out to end in time: further releases of brokers, further ways to lose one, jobs of minutes.
 extended: export KAFKASOURCE_EXAMPLES = all
-extended: .venv/.dev .venv/spark-classes.jsa floors docs spark-each
+extended: .venv/.dev $(CLASSES) floors docs spark-each
 	@scripts/install_kerberos.sh .venv
 	KAFKASOURCE_TIMES=1 $(PYTEST) -n 2 -m "slow and not broker and not spark and not extended" $(call files_with,slow)
 	KAFKASOURCE_TIMES=1 $(PYTEST) -n 4 $(BY_FILE) -m "extended and not spark"

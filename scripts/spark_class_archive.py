@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import class_archive
 import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -28,7 +29,6 @@ from pyspark.sql.datasource import (
 )
 
 from kafkasource.spark.releases import DataSourceStreamArrowWriter
-from kafkasource.testing.broker.jvm.class_archive import ClassArchive
 
 FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -92,10 +92,9 @@ class Format(DataSource):
 
 
 def main(file: Path, folder: str) -> None:
-    archive = ClassArchive(file)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    os.environ["SPARK_SUBMIT_OPTS"] = " ".join((FLAGS, *archive.writing(Path(folder)), f"-Djava.io.tmpdir={folder}"))
+    os.environ["SPARK_SUBMIT_OPTS"] = f"{FLAGS} {class_archive.writing(Path(folder))} -Djava.io.tmpdir={folder}"
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -126,7 +125,7 @@ def main(file: Path, folder: str) -> None:
     driver = SparkContext._gateway.proc
     driver.stdin.close()  # it ends for this, and writes the archive
     driver.wait()
-    archive.take(Path(folder))
+    class_archive.take(Path(folder), file)
 
 
 if __name__ == "__main__":

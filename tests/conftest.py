@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import chromium
+import class_archive
 import jvm_connector
 import pytest
 from fake_broker import close_clients
@@ -26,7 +27,6 @@ from three_brokers import heal, not_started
 
 import kafkasource
 from kafkasource.exactly_once import crash_points
-from kafkasource.testing.broker.jvm.class_archive import ClassArchive
 
 give_signals_back()
 
@@ -48,13 +48,10 @@ def _jvms_live_for_seconds():
         folder_of_this_run("spark-jvm") as folder,
         pytest.MonkeyPatch.context() as patch,
     ):
-        archive = " ".join(
-            ClassArchive(Path(sys.prefix) / "spark-classes.jsa").using()
-        )  # scripts/spark_class_archive.py
-        patch.setenv("SPARK_SUBMIT_OPTS", f"{SHORT_LIVED_JVM} {archive} -Djava.io.tmpdir={folder}")
+        spark, kafka = map(class_archive.using, (class_archive.SPARK, class_archive.KAFKA))
+        patch.setenv("SPARK_SUBMIT_OPTS", f"{SHORT_LIVED_JVM} {spark} -Djava.io.tmpdir={folder}")
         patch.setenv("SPARK_LAUNCHER_OPTS", SHORT_LIVED_JVM)
-        patch.setenv("KAFKA_JVM_PERFORMANCE_OPTS", SHORT_LIVED_JVM)
-        patch.setenv("KAFKASOURCE_CLASS_ARCHIVE", "1")
+        patch.setenv("KAFKA_JVM_PERFORMANCE_OPTS", f"{SHORT_LIVED_JVM} {kafka}")
         yield
 
 

@@ -18,7 +18,7 @@ def release() -> str | None:
 
 
 def jars() -> list[Path]:
-    from kafkasource.testing.broker import jvm_connector_jars
+    from lab.jvm_connector import jvm_connector_jars
 
     version = release()
     return jvm_connector_jars(version) if version else []

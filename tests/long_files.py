@@ -42,8 +42,6 @@ SECONDS = {
     "lab/campaign/test_ending.py": 100,
     "kafka/cluster/test_client_on_old_brokers.py": 45,
     "testing/broker/test_broker.py": 80,
-    "testing/broker/test_kerberos.py": 65,
-    "testing/broker/test_old_secured_brokers.py": 65,
     "testing/broker/test_old_brokers.py": 75,
     "sink/clusters/test_fan_out_on_brokers.py": 75,
     "kafka/fetch/test_read_from_replicas.py": 55,

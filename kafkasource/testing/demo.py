@@ -27,7 +27,7 @@ from kafkasource.testing.broker import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery, StreamingQueryProgress
+    from pyspark.sql.streaming import StreamingQuery
 
 EVENTS = 400_000
 EVENTS_PER_BATCH = 80_000
@@ -41,31 +41,36 @@ _RULE = "─" * 72
 def main() -> int:
     """Run the whole demo. Returns the exit code."""
     started = time.monotonic()
-    with _CtrlC() as ctrl_c, contextlib.ExitStack() as resources:
-        folder = tempfile.mkdtemp(prefix="kafkasource-demo-")
-        resources.callback(shutil.rmtree, folder, ignore_errors=True)
+    with contextlib.ExitStack() as resources:
+        folder = resources.enter_context(
+            tempfile.TemporaryDirectory(prefix="kafkasource-demo-", ignore_cleanup_errors=True)
+        )
         with _step("start Apache Kafka"):
             broker = resources.enter_context(Broker())
         print(f"    {broker.bootstrap_servers}")
-        with _step("start Spark"), ctrl_c.waits():
+        with _step("start Spark"), ctrl_c_waits():
             spark = _spark(folder)
             resources.callback(_stop, spark)
         agreed = _main_job(spark, broker.bootstrap_servers, folder)
         print(_RULE)
         print(f"{'OK' if agreed else 'FAILED'} in {time.monotonic() - started:.1f} s")
     if agreed:
-        print(_next(_pykafka()))
+        print(next_steps(_pykafka()))
     return 0 if agreed else 1
 
 
 def _pykafka() -> str:
     """The command as this person can type it: an environment that is not active is not on PATH."""
     own = os.path.join(os.path.dirname(sys.executable), "pykafka")
-    found = shutil.which("pykafka")
-    return "pykafka" if found is not None and os.path.realpath(found) == os.path.realpath(own) else os.path.relpath(own)
+    on_path = shutil.which("pykafka")
+    return (
+        "pykafka"
+        if on_path is not None and os.path.realpath(on_path) == os.path.realpath(own)
+        else os.path.relpath(own)
+    )
 
 
-def _next(pykafka: str) -> str:
+def next_steps(pykafka: str) -> str:
     lines = (
         (f"{pykafka} broker start", "a Kafka that stays, at 127.0.0.1:9092 where that port is free"),
         (f"seq 1000 | {pykafka} write numbers --create", "lines become records"),
@@ -82,25 +87,24 @@ def _main_job(spark: SparkSession, bootstrap_servers: str, folder: str) -> bool:
     # Each run has its own topics, so a second run on the same cluster counts only its own events.
     run = f"{os.getpid()}-{int(time.time())}"
     events_topic, totals_topic = f"demo-events-{run}", f"demo-totals-{run}"
-    cluster = Cluster(ClientConfig.of(bootstrap_servers, client_id="kafkasource-demo"))
-    try:
-        with _step(f"create the topics {events_topic} and {totals_topic}"):
-            cluster.topics.create([events_topic, totals_topic], partitions=PARTITIONS, replication_factor=1)
-        with _step(f"df.write.format('pykafka'): {EVENTS:,} JSON events"):
-            _write_events(spark, bootstrap_servers, events_topic)
-        print("readStream → groupBy → writeStream, both format('pykafka'):")
-        with _step("the streaming query"):
-            query = _start_query(spark, bootstrap_servers, events_topic, totals_topic, folder)
-            _live_table(query)
-        with _step("read back and compare"):
-            written = _totals_of_events(spark)
-            read = _totals_of_topic(spark, bootstrap_servers, totals_topic)
-            kept = _read(spark, bootstrap_servers, events_topic).count()
-        return _report(written, read, kept)
-    finally:
-        with contextlib.suppress(Exception):  # the cluster may be gone; an earlier error must not be hidden
-            cluster.topics.delete([events_topic, totals_topic])
-        cluster.close()
+    options = {"kafka.bootstrap.servers": bootstrap_servers}
+    with Cluster(ClientConfig.of(bootstrap_servers, client_id="kafkasource-demo")) as cluster:
+        try:
+            with _step(f"create the topics {events_topic} and {totals_topic}"):
+                cluster.topics.create([events_topic, totals_topic], partitions=PARTITIONS, replication_factor=1)
+            with _step(f"df.write.format('pykafka'): {EVENTS:,} JSON events"):
+                _write_events(spark, {**options, "topic": events_topic})
+            print("readStream → groupBy → writeStream, both format('pykafka'):")
+            with _step("the streaming query"):
+                _live_table(_start_query(spark, options, events_topic, totals_topic, folder))
+            with _step("read back and compare"):
+                written = _totals_of_events(spark)
+                read = _totals_of_topic(spark, {**options, "subscribe": totals_topic})
+                kept = spark.read.format("pykafka").options(**options, subscribe=events_topic).load().count()
+            return _report(written, read, kept)
+        finally:
+            with contextlib.suppress(Exception):  # the cluster may be gone; an earlier error must not be hidden
+                cluster.topics.delete([events_topic, totals_topic])
 
 
 @contextlib.contextmanager
@@ -111,42 +115,24 @@ def _step(what: str) -> Iterator[None]:
     print(f"    done in {time.monotonic() - started:.1f} s", flush=True)
 
 
-class _CtrlC:
-    """Within this context Ctrl-C raises KeyboardInterrupt. It silences the traces that py4j and Spark's handler would
-    log for the interrupted call, and it does not interrupt pyspark's launcher."""
+@contextlib.contextmanager
+def ctrl_c_waits() -> Iterator[None]:
+    """Within this block Ctrl-C takes effect at the end of the block. An interrupted launcher of pyspark removes the
+    file through which its JVM reports back. The JVM then fails before it watches for the end of its parent, and runs
+    for ever (pyspark 4.2.0)."""
+    interrupted = False
 
-    def __init__(self) -> None:
-        self._waits = self._asked = False
+    def wait(*_: object) -> None:
+        nonlocal interrupted
+        interrupted = True
+        print("    interrupted: the demo ends as soon as Spark has started", flush=True)
 
-    def __enter__(self) -> _CtrlC:
-        self._before = signal.signal(signal.SIGINT, self._interrupt)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
-        logging.disable(logging.NOTSET)
-
-    @contextlib.contextmanager
-    def waits(self) -> Iterator[None]:
-        """Within this block Ctrl-C takes effect at the end of the block. An interrupted launcher removes the file
-        through which its JVM reports back. The JVM then fails before it watches for the end of its parent, and runs for
-        ever (pyspark 4.2.0)."""
-        self._waits = True
-        try:
-            yield
-        finally:
-            self._waits = False
-            signal.signal(signal.SIGINT, self._interrupt)  # replaces Spark's handler, which calls py4j within py4j
-        if self._asked:
-            self._interrupt()
-
-    def _interrupt(self, *_: object) -> None:
-        if self._waits:
-            self._asked = True
-            print("    interrupted: the demo ends as soon as Spark has started", flush=True)
-            return
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a second Ctrl-C interrupts the clean-up, too
-        logging.disable(logging.CRITICAL)
+    signal.signal(signal.SIGINT, wait)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # replaces Spark's, which calls py4j within py4j
+    if interrupted:
         raise KeyboardInterrupt
 
 
@@ -164,6 +150,7 @@ def _spark(folder: str) -> SparkSession:
     settings.set("spark.sql.warehouse.dir", f"{folder}/warehouse")
     settings.set("spark.local.dir", f"{folder}/spark")
     settings.set("spark.log.level", "ERROR")
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # else Ctrl-C prints the traces of the call that it interrupts
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         SparkContext(conf=settings, gateway=launch(settings))
@@ -183,40 +170,23 @@ def _events(spark: SparkSession) -> DataFrame:
     )
 
 
-def _write_events(spark: SparkSession, bootstrap_servers: str, topic: str) -> None:
-    (
-        _events(spark)
-        .selectExpr("CAST(id AS STRING) AS key", "to_json(struct(id, kind, amount)) AS value")
-        .write.format("pykafka")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
-        .option("topic", topic)
-        .mode("append")
-        .save()
-    )
+def _write_events(spark: SparkSession, options: dict[str, str]) -> None:
+    records = _events(spark).selectExpr("CAST(id AS STRING) AS key", "to_json(struct(id, kind, amount)) AS value")
+    records.write.format("pykafka").options(**options).mode("append").save()
 
 
-def _start_query(spark: SparkSession, bootstrap_servers: str, source: str, target: str, folder: str) -> StreamingQuery:
+def _start_query(spark: SparkSession, options: dict[str, str], source: str, target: str, folder: str) -> StreamingQuery:
     from pyspark.sql.functions import col, count, from_json
     from pyspark.sql.functions import sum as total
 
-    events = (
-        spark.readStream.format("pykafka")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
-        .option("subscribe", source)
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", EVENTS_PER_BATCH)
-        .option("trigger", "availableNow")
-        .load()
-        .select(from_json(col("value").cast("string"), EVENT_SCHEMA).alias("event"))
-        .select("event.*")
-    )
+    how = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": EVENTS_PER_BATCH, "trigger": "availableNow"}
+    records = spark.readStream.format("pykafka").options(**options, **how, subscribe=source).load()
+    events = records.select(from_json(col("value").cast("string"), EVENT_SCHEMA).alias("event")).select("event.*")
     totals = events.groupBy("kind").agg(count("*").alias("events"), total("amount").alias("amount"))
     return (
         totals.selectExpr("kind AS key", "to_json(struct(kind, events, amount)) AS value")
         .writeStream.format("pykafka")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
-        .option("topic", target)
-        .option("checkpointLocation", f"{folder}/checkpoint")
+        .options(**options, topic=target, checkpointLocation=f"{folder}/checkpoint")
         .outputMode("complete")  # Spark refuses `update` to Python sinks
         .trigger(availableNow=True)
         .start()
@@ -231,27 +201,11 @@ def _live_table(query: StreamingQuery) -> None:
     while running:
         running = not query.awaitTermination(1)
         for progress in query.recentProgress:
-            if progress["batchId"] > shown and progress["numInputRows"]:
-                shown = progress["batchId"]
-                print(_table_row(progress), flush=True)
-
-
-def _table_row(progress: StreamingQueryProgress) -> str:
-    elapsed_ms = progress["durationMs"]["triggerExecution"]
-    rows = progress["numInputRows"]
-    lag = sum(query_lag(progress).values())
-    return (
-        f"    {progress['batchId']:>5} {rows:>10,} {rows * 1000 // max(elapsed_ms, 1):>10,} {lag:>10,} {elapsed_ms:>7,}"
-    )
-
-
-def _read(spark: SparkSession, bootstrap_servers: str, topic: str) -> DataFrame:
-    return (
-        spark.read.format("pykafka")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
-        .option("subscribe", topic)
-        .load()
-    )
+            batch, rows = progress["batchId"], progress["numInputRows"]
+            if batch > shown and rows:
+                shown, ms = batch, progress["durationMs"]["triggerExecution"]
+                lag = sum(query_lag(progress).values())
+                print(f"    {batch:>5} {rows:>10,} {rows * 1000 // max(ms, 1):>10,} {lag:>10,} {ms:>7,}", flush=True)
 
 
 Totals = dict[str, tuple[int, int]]  # kind → (events, amount)
@@ -262,11 +216,12 @@ def _totals_of_events(spark: SparkSession) -> Totals:
     return {row["kind"]: (row["count(id)"], row["sum(amount)"]) for row in rows}
 
 
-def _totals_of_topic(spark: SparkSession, bootstrap_servers: str, topic: str) -> Totals:
+def _totals_of_topic(spark: SparkSession, options: dict[str, str]) -> Totals:
     """The last total of each kind. Each micro-batch writes all totals again."""
     from pyspark.sql.functions import col, from_json, max_by
 
-    last = _read(spark, bootstrap_servers, topic).groupBy("key").agg(max_by("value", "offset").alias("value"))
+    records = spark.read.format("pykafka").options(**options).load()
+    last = records.groupBy("key").agg(max_by("value", "offset").alias("value"))
     rows = last.select(from_json(col("value").cast("string"), TOTAL_SCHEMA).alias("total")).select("total.*").collect()
     return {row["kind"]: (row["events"], row["amount"]) for row in rows}
 

@@ -17,8 +17,9 @@ from typing import Any
 
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
-from kafkasource.testing.broker import Broker, Security, cache_dir, jvm_connector_jars, resolve_jars
+from kafkasource.testing.broker import Broker, Security, cache_dir, resolve_jars
 from lab.benchmarks.records import Records
+from lab.jvm_connector import jvm_connector_jars
 
 ROOT = Path(__file__).parents[2]
 SPARK_CONF = ROOT / "spark-conf" / "spark-defaults.conf"

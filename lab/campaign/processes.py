@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+import class_archive
 from descendants import descendants
 from java_programs import SHORT_LIVED_JVM
 from spark_processes import linked_spark_home
 
 from kafkasource.exactly_once import crash_points
-from kafkasource.testing.broker.jvm.class_archive import ClassArchive
 from lab.campaign.members import Members
 from lab.campaign.planted import ENVIRONMENT as PLANTED
 from lab.campaign.queries import MEMBERS, Names
@@ -25,7 +25,6 @@ from lab.campaign.spark_app import EXECUTOR_JAVA
 from lab.campaign.whole_files import write_whole
 
 ROOT = Path(__file__).parents[2]
-SPARK_CLASSES = ClassArchive(Path(sys.prefix) / "spark-classes.jsa")  # scripts/spark_class_archive.py
 GONE_S = 20.0
 STOPS_S = 60.0  # for an application that was asked to stop
 # What the command of a process of Spark's has, and of no other.
@@ -72,7 +71,7 @@ class Processes:
             folder,
             bugs,
             {
-                "SPARK_SUBMIT_OPTS": f"{JAVA}{folder}/tmp {' '.join(SPARK_CLASSES.using())}",
+                "SPARK_SUBMIT_OPTS": f"{JAVA}{folder}/tmp {class_archive.using(class_archive.SPARK)}",
                 "SPARK_LAUNCHER_OPTS": f"{JAVA}{folder}/tmp",
                 EXECUTOR_JAVA: f"{SHORT_LIVED_JVM} -Djava.io.tmpdir={folder}/tmp",  # one that is killed leaves files
                 crash_points.ENVIRONMENT: str(self.crash_file),

@@ -8,7 +8,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_transactions import open_transactions
-from secured_brokers import USERS
+from secured_brokers import USERS, confluent_properties
 from served_page import get, number, samples, wait_for
 from spark_releases import runs_here
 
@@ -25,7 +25,7 @@ def names(secured_broker):
     """A topic of two partitions to read, which was written two hours ago by confluent-kafka, and one to write to."""
     stem, secured = uuid.uuid4().hex[:10], secured_broker.secured
     source, target = f"source-{stem}", f"target-{stem}"
-    way_in = secured.confluent_properties("SASL_SSL", "SCRAM-SHA-512", "alice")
+    way_in = confluent_properties(secured, "SASL_SSL", "SCRAM-SHA-512", "alice")
     admin = AdminClient(way_in)
     for done in admin.create_topics([NewTopic(source, 2), NewTopic(target, 1)]).values():
         done.result(60)
@@ -40,7 +40,7 @@ def names(secured_broker):
 @pytest.fixture
 def open_transaction(secured_broker):
     """`open_transaction(transactional_id, topic)`: one of another client, open until the end of the test."""
-    way_in = secured_broker.secured.confluent_properties("SASL_SSL", "SCRAM-SHA-512", "alice")
+    way_in = confluent_properties(secured_broker.secured, "SASL_SSL", "SCRAM-SHA-512", "alice")
     with open_transactions(way_in) as begin:
         yield begin
 

@@ -5,13 +5,14 @@ from contextlib import closing
 
 import confluent_kafka
 import pytest
+from secured_brokers import confluent_properties
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
 def committed(secured, way, group, topic, partitions):
     """The offsets of a group, by partition, as confluent-kafka sees them through the same way in."""
-    theirs = {**secured.confluent_properties(*way), "group.id": group, "log_level": 0}
+    theirs = {**confluent_properties(secured, *way), "group.id": group, "log_level": 0}
     asked = [confluent_kafka.TopicPartition(topic, each) for each in range(partitions)]
     with closing(confluent_kafka.Consumer(theirs)) as consumer:
         consumer.poll(0)  # where it makes the token

@@ -11,7 +11,7 @@ from confluent_reader import values_of
 from other_sparks import python_of, run_on
 from upgrade_app import ROWS_PER_BATCH
 
-from kafkasource.testing.broker import jvm_connector_jars
+from lab.jvm_connector import jvm_connector_jars
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.extended]
 APP = Path(__file__).with_name("upgrade_app.py")
@@ -23,7 +23,7 @@ def numbers_in(log):
 
 
 def leave_the_last_batch_unfinished(checkpoint):
-    """As a driver leaves it that dies between the sink's commit and Spark's own: the next release runs it again."""
+    """Leave the state after a driver's death between the sink's commit and Spark's: the next release runs it again."""
     last = max(numbers_in(checkpoint / "commits"))
     if max(numbers_in(checkpoint / "offsets")) == last:
         for name in (f"{last}", f".{last}.crc"):

@@ -3,7 +3,7 @@ Ivy inside pyspark."""
 
 from kafkasource.testing.broker.cluster import Broker
 from kafkasource.testing.broker.errors import BrokerNotOurs, BrokerStartFailed, RegistryStartFailed
-from kafkasource.testing.broker.jvm.jars import JarsNotResolved, cache_dir, jvm_connector_jars, kafka_jars, resolve_jars
+from kafkasource.testing.broker.jvm.jars import JarsNotResolved, cache_dir, kafka_jars, resolve_jars
 from kafkasource.testing.broker.registry.registry import Registry
 from kafkasource.testing.broker.releases import DEFAULT_VERSION
 from kafkasource.testing.broker.security.acls import Acl
@@ -22,7 +22,6 @@ __all__ = [
     "RegistryStartFailed",
     "Security",
     "cache_dir",
-    "jvm_connector_jars",
     "kafka_jars",
     "resolve_jars",
 ]

@@ -18,11 +18,9 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
-from kafkasource.errors import OptionError
+from kafkasource.errors import OptionError, ProtocolError
 from kafkasource.testing.broker.errors import BrokerNotOurs, BrokerStartFailed
-from kafkasource.testing.broker.jvm.class_archive import ClassArchive
 from kafkasource.testing.broker.jvm.command_lines import Jvm, logging_flags, performance_flags
 from kafkasource.testing.broker.jvm.home import find_java
 from kafkasource.testing.broker.jvm.jars import kafka_jars
@@ -124,7 +122,6 @@ class Broker:
         self._running: dict[int, NodeProcess] = {}
         self._jvms: dict[int, Jvm] = {}  # by node: each may be of another release
         self._zookeeper: ZooKeeper | None = None
-        self._writes: ClassArchive | None = None  # the archive that node 1 writes if it ends in order
         self._owner_pid: int | None = None
 
     @property
@@ -149,7 +146,16 @@ class Broker:
             raise BrokerStartFailed("the broker is not started: use `with Broker() as broker`, or start()")
         if self._secured is not None:
             return self._secured.bootstrap_servers()
-        return ",".join(f"{HOST}:{each.advertised}" for each in self._ports)
+        return ",".join(f"{HOST}:{ports.advertised}" for ports in self._ports)
+
+    @property
+    def keeps_data(self) -> bool:
+        """Whether its data stays at the end: it has a `log_dir`."""
+        return self._log_dir is not None
+
+    @property
+    def is_secured(self) -> bool:
+        return self._security is not None
 
     @property
     def secured(self) -> SecuredCluster:
@@ -170,7 +176,7 @@ class Broker:
     def ports(self) -> list[int]:
         """The addresses where the nodes listen, node 1 first, whatever they advertise. A proxy connects to these."""
         self._refuse_existing("ports")
-        return [each.client for each in self._ports]
+        return [ports.client for ports in self._ports]
 
     @property
     def pids(self) -> list[int]:
@@ -206,11 +212,7 @@ class Broker:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            self._writes = None  # after an error or Ctrl-C, end at once
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:
@@ -221,7 +223,6 @@ class Broker:
         if self.existing or self._running:
             return
         self._refuse_a_folder_of_others()
-        archive = ClassArchive.of(find_java(), kafka_jars(self.version))
         for attempt in range(1, START_ATTEMPTS + 1):
             self._owner_pid = os.getpid()  # `stop` after a failed attempt takes it away
             self._make_folder()
@@ -236,9 +237,8 @@ class Broker:
                 else:
                     scram = self._secured.scram_credentials() if self._secured else ()
                     format_storage(self._jvms[1], self.nodes, scram, self._start_timeout_s)
-                writes = archive if archive.wanted() and self._log_dir is None else None
                 for node in range(1, self.nodes + 1):
-                    self._start_node(node, *(writes.writing(self.folder) if writes and node == 1 else ()))
+                    self._start_node(node)
                 self._await_nodes(range(1, self.nodes + 1))
                 if self._secured is not None and self._secured.security.acls:
                     self._secured.create_acls(*self._secured.security.acls)
@@ -252,7 +252,6 @@ class Broker:
                 self.stop()
                 raise
             else:
-                self._writes = writes
                 return
 
     def kill(self, node: int = 1) -> None:
@@ -269,7 +268,6 @@ class Broker:
 
     def pause(self, node: int = 1) -> None:
         """Stop a node where it is (SIGSTOP), until `resume`: it hangs, with all its connections open."""
-        self._writes = None  # it may hang still when it is to end
         self._signal(node, signal.SIGSTOP)
 
     def resume(self, node: int = 1) -> None:
@@ -296,32 +294,25 @@ class Broker:
         self._await_nodes(sorted(self._running))
 
     def stop(self) -> None:
-        """End all nodes and remove the data, at once; with `log_dir`, in order, and the data stays. Idempotent.
-
-        Where a `ClassArchive` is wanted, node 1 ends in order and leaves it.
-        """
+        """End all nodes and remove the data, at once; with `log_dir`, in order, and the data stays. Idempotent."""
         if self._owner_pid != os.getpid():  # not started, or a forked child's copy
             return
         for node in list(self._running):
             process = self._running.pop(node)
-            if self._log_dir is not None or (node == 1 and self._writes is not None):
+            if self._log_dir is not None:
                 process.terminate()
             else:
                 process.kill()  # its data is removed next
         if self._zookeeper is not None:
             self._zookeeper.end(in_order=self._log_dir is not None)
         self._zookeeper = None
-        if self._writes is not None:
-            self._writes.take(self.folder)
         if self._folder is not None and self._log_dir is None:
             shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder, self._ports, self._secured, self._writes, self._owner_pid = None, [], None, None, None
+        self._folder, self._ports, self._secured, self._owner_pid = None, [], None, None
 
     def let_go(self) -> None:
-        """Leave the nodes running after this process.
-
-        `pids` and `folder` find them; this object cannot be used again.
-        """
+        """Leave the nodes running after this process. `pids` and `folder` find them; this object cannot be used
+        again."""
         for process in self._running.values():
             process.let_go()
         if self._zookeeper is not None:
@@ -384,16 +375,16 @@ class Broker:
 
     def _jvm_of(self, version: str) -> Jvm:
         java, jars = find_java(), kafka_jars(version)
-        flags = ClassArchive.of(java, jars).using() + performance_flags() + logging_flags(self.folder, self.legacy)
+        flags = performance_flags() + logging_flags(self.folder, self.legacy)
         if self._secured is not None:
             flags += self._secured.jvm_flags(self.legacy)
         return Jvm(java, jars, self.folder, self.heap_mb, flags)
 
-    def _start_node(self, node: int, *flags: str) -> None:
+    def _start_node(self, node: int) -> None:
         # ZooKeeper may still hold the registration of a node that was killed, in this run or in an earlier one.
         if self._zookeeper is not None and not self._zookeeper.await_free(node, self._start_timeout_s):
             raise BrokerStartFailed(f"another broker {node} is still registered in ZooKeeper")
-        command = self._jvms[node].command(*flags, "kafka.Kafka", str(self.folder / f"node-{node}.properties"))
+        command = self._jvms[node].command("kafka.Kafka", str(self.folder / f"node-{node}.properties"))
         remove = self.folder if self._log_dir is None else None
         self._running[node] = NodeProcess(command, self.folder / f"node-{node}.log", remove)
 
@@ -408,10 +399,10 @@ class Broker:
                     )
             for node in sorted(waiting):
                 try:
-                    known = {each.node_id for each in probe(HOST, self._ports[node - 1].unsecured, timeout_s=5.0)}
+                    known = {broker.node_id for broker in probe(HOST, self._ports[node - 1].unsecured, timeout_s=5.0)}
                     if not known and self._registered(nodes):
                         ask_for_coordinator(HOST, self._ports[node - 1].unsecured, timeout_s=5.0)
-                except (OSError, ValueError) as error:
+                except (OSError, ProtocolError) as error:
                     reason = str(error)
                     break
                 if not known.issuperset(nodes):
@@ -445,6 +436,5 @@ class Broker:
         if self.existing:
             raise BrokerNotOurs(
                 f"{what}: KAFKA_BOOTSTRAP_SERVERS={self._existing} is an existing cluster, which Broker does not "
-                "change; "
-                "unset it, or use Broker(use_existing=False), to start a Kafka"
+                "change; unset it, or use Broker(use_existing=False), to start a Kafka"
             )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kafkasource.errors import KafkaSourceError
 from kafkasource.testing.broker.cluster import Broker
-from kafkasource.testing.broker.left_running import StateFile, end, is_ours
+from kafkasource.testing.broker.left_running import LeftRunning, end, is_ours
 from kafkasource.testing.broker.releases import DEFAULT_VERSION
 from kafkasource.testing.broker.security.settings import Security
 
@@ -17,9 +17,7 @@ USUAL_PORT = 9092  # of Kafka, in its own documentation and in ours; the nodes a
 
 
 @dataclass(frozen=True)
-class Detached:
-    """All facts that are needed to find the broker, show it, and end it."""
-
+class DetachedBroker:
     bootstrap_servers: str
     version: str
     pids: tuple[int, ...]  # of the nodes' supervisors
@@ -31,17 +29,50 @@ class Detached:
     def __post_init__(self) -> None:
         object.__setattr__(self, "pids", tuple(map(int, self.pids)))  # JSON has a list
 
+    @classmethod
+    def of(cls, broker: Broker) -> DetachedBroker:
+        return cls(
+            bootstrap_servers=broker.bootstrap_servers,
+            version=broker.version,
+            pids=tuple(broker.pids),
+            folder=str(broker.folder),
+            keeps_data=broker.keeps_data,
+            zookeeper_pid=broker.zookeeper_pid,
+            client_properties=str(broker.secured.client_properties_file) if broker.is_secured else None,
+        )
+
     @property
     def running(self) -> bool:
         """Whether every node runs, and their ZooKeeper."""
-        return all(is_ours(pid, self.folder) for pid in self.pids + self.zookeeper_pids)
+        return all(is_ours(pid, self.folder) for pid in (*self.pids, *self._zookeeper_pids))
 
     @property
-    def zookeeper_pids(self) -> tuple[int, ...]:
+    def title(self) -> str:
+        return f"Kafka {self.version}"
+
+    @property
+    def address(self) -> str:
+        return self.bootstrap_servers
+
+    @property
+    def data(self) -> str:
+        """The fate of the data at the end, for people."""
+        return f"its data stays in {self.folder}" if self.keeps_data else "its data is removed"
+
+    def end(self) -> None:
+        """End it: in order when its data is kept, else at once."""
+        for pids in (self.pids, self._zookeeper_pids):
+            end(pids, self.folder, in_order=self.keeps_data)
+        if not self.keeps_data:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def _zookeeper_pids(self) -> tuple[int, ...]:
         return () if self.zookeeper_pid is None else (self.zookeeper_pid,)
 
 
-_STATE = StateFile("broker", Detached)
+_LEFT = LeftRunning("broker", DetachedBroker)
+status, stop = _LEFT.status, _LEFT.stop
 
 
 def start(
@@ -52,7 +83,7 @@ def start(
     data: str | None = None,
     security: Security | None = None,
     starting: Callable[[], None] = lambda: None,
-) -> tuple[Detached, bool]:
+) -> tuple[DetachedBroker, bool]:
     """The running broker, and whether it ran already. Waits until it is ready. Calls `starting` before it starts one.
 
     An argument of None accepts every running broker; a new broker has one node of DEFAULT_VERSION. Raises
@@ -67,70 +98,21 @@ def start(
             f"KAFKA_BOOTSTRAP_SERVERS={broker.bootstrap_servers} names an existing cluster: "
             "unset it to start a broker here"
         )
-    with _STATE.locked():
-        before = status()
-        if before is not None and before.running:
-            _require_same(before, version, nodes, ports, data, security)
-            return before, True
-        if before is not None:
-            _end(before)  # some of its nodes may be left
-        starting()
-        with broker:
-            state = Detached(
-                bootstrap_servers=broker.bootstrap_servers,
-                version=broker.version,
-                pids=tuple(broker.pids),
-                folder=str(broker.folder),
-                keeps_data=data is not None,
-                zookeeper_pid=broker.zookeeper_pid,
-                client_properties=str(broker.secured.client_properties_file) if security else None,
+
+    def require_same(running: DetachedBroker) -> None:
+        used = [int(address.rpartition(":")[2]) for address in running.bootstrap_servers.split(",")]
+        differs = {
+            "--kafka-version": version not in (None, running.version),
+            "--nodes": nodes not in (None, len(running.pids)),
+            "--port": ports is not None and list(ports) != used,
+            "--data": data is not None and Path(data).absolute() != Path(running.folder),
+            "--security": security is not None and running.client_properties is None,
+        }
+        options = " and ".join(name for name, other in differs.items() if other)
+        if options:
+            raise KafkaSourceError(
+                f"Kafka {running.version} is already running at {running.bootstrap_servers}, not as {options} asks "
+                "for: end it with `pykafka broker stop`, or leave the option out"
             )
-            _STATE.write(state)
-            broker.let_go()
-        return state, False
 
-
-def _require_same(
-    running: Detached,
-    version: str | None,
-    nodes: int | None,
-    ports: Sequence[int] | None,
-    data: str | None,
-    security: Security | None,
-) -> None:
-    used = [int(address.rpartition(":")[2]) for address in running.bootstrap_servers.split(",")]
-    differs = {
-        "--kafka-version": version not in (None, running.version),
-        "--nodes": nodes not in (None, len(running.pids)),
-        "--port": ports is not None and list(ports) != used,
-        "--data": data is not None and Path(data).absolute() != Path(running.folder),
-        "--security": security is not None and running.client_properties is None,
-    }
-    options = " and ".join(name for name, other in differs.items() if other)
-    if options:
-        raise KafkaSourceError(
-            f"Kafka {running.version} is already running at {running.bootstrap_servers}, not as {options} asks for: end"
-            " it with `pykafka broker stop`, or leave the option out"
-        )
-
-
-def stop() -> Detached | None:
-    """End the broker (in order when its data is kept, else at once); None when there was none."""
-    with _STATE.locked():
-        state = status()
-        if state is not None:
-            _end(state)
-        return state
-
-
-def status() -> Detached | None:
-    """The broker that was started and not stopped; `running` says whether it still runs."""
-    return _STATE.read()
-
-
-def _end(state: Detached) -> None:
-    for pids in (state.pids, state.zookeeper_pids):
-        end(pids, state.folder, in_order=state.keeps_data)
-    if not state.keeps_data:
-        shutil.rmtree(state.folder, ignore_errors=True)
-    _STATE.remove()
+    return _LEFT.start(broker, DetachedBroker.of, require_same, starting)

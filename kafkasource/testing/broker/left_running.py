@@ -1,4 +1,4 @@
-"""A server that `pykafka ... start` leaves running: its state file in the cache folder, and its processes.
+"""The one server of a kind that `pykafka ... start` leaves running: its state file in the cache folder, its processes.
 
     <cache>/NAME.lock    held while the server is started or stopped: of two starts, the second finds a server
     <cache>/NAME.json    the state; written when the server is ready, renamed into place
@@ -15,47 +15,87 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from kafkasource.testing.broker.jvm.jars import cache_dir, locked
 from kafkasource.testing.broker.node import TERMINATE_TIMEOUT_S
 
-State = TypeVar("State")
+
+class ServerState(Protocol):
+    """The facts that find a server, show it and end it: a dataclass, whose constructor checks what the file holds."""
+
+    @property
+    def running(self) -> bool: ...
+
+    def end(self) -> None:
+        """End its processes, and remove its files unless they are kept."""
+
+
+State = TypeVar("State", bound=ServerState)
 
 
 @dataclass(frozen=True)
-class StateFile(Generic[State]):
-    """The file of one kind of server. `state`: a dataclass, whose constructor checks what the file holds."""
+class LeftRunning(Generic[State]):
+    """`name`: of the files."""
 
     name: str
     state: type[State]
 
-    @property
-    def _file(self) -> Path:
-        return cache_dir() / f"{self.name}.json"
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        with locked(cache_dir() / f"{self.name}.lock"):
-            yield
-
-    def read(self) -> State | None:
+    def status(self) -> State | None:
         """The server that was started and not stopped. None also for an unreadable file."""
         try:
             return self.state(**json.loads(self._file.read_text()))
         except (FileNotFoundError, ValueError, TypeError):
             return None
 
-    def write(self, state: Any) -> None:
-        partial = self._file.with_suffix(".json.new")
-        partial.write_text(json.dumps(asdict(state), indent=1) + "\n")
-        partial.replace(self._file)
+    def start(
+        self,
+        server: Any,
+        state_of: Callable[[Any], State],
+        require_same: Callable[[State], None],
+        starting: Callable[[], None],
+    ) -> tuple[State, bool]:
+        """The running server, and whether it ran already; else starts `server`, a Broker or Registry, after a call of
+        `starting`."""
+        with self._locked():
+            before = self.status()
+            if before is not None and before.running:
+                require_same(before)
+                return before, True
+            if before is not None:
+                self._end(before)  # some of its processes may be left
+            starting()
+            with server:
+                state: Any = state_of(server)
+                partial = self._file.with_suffix(".json.new")
+                partial.write_text(json.dumps(asdict(state), indent=1) + "\n")
+                partial.replace(self._file)
+                server.let_go()
+            return state, False
 
-    def remove(self) -> None:
+    def stop(self) -> State | None:
+        """End the server; None when there was none."""
+        with self._locked():
+            state = self.status()
+            if state is not None:
+                self._end(state)
+            return state
+
+    def _end(self, state: State) -> None:
+        state.end()
         self._file.unlink(missing_ok=True)
+
+    @property
+    def _file(self) -> Path:
+        return cache_dir() / f"{self.name}.json"
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        with locked(cache_dir() / f"{self.name}.lock"):
+            yield
 
 
 def end(pids: Sequence[int], folder: str, in_order: bool = False) -> None:

@@ -109,9 +109,9 @@ class NodeProcess:
         return bool(select.select([self._life], [], [], timeout_s)[0])
 
     def _close_pipes(self) -> None:
-        for each in (self._pipe, self._life):
-            if each >= 0:
-                os.close(each)
+        for pipe in (self._pipe, self._life):
+            if pipe >= 0:
+                os.close(pipe)
         self._pipe = self._life = -1
 
 

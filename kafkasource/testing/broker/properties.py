@@ -44,7 +44,7 @@ def server_properties(
     properties: dict[str, object] = {
         "process.roles": "broker,controller",
         "node.id": node_id,
-        "controller.quorum.voters": ",".join(f"{n}@{HOST}:{each.controller}" for n, each in enumerate(ports, start=1)),
+        "controller.quorum.voters": ",".join(f"{n}@{HOST}:{node.controller}" for n, node in enumerate(ports, start=1)),
         "listeners": f"PLAINTEXT://{HOST}:{own.client},CONTROLLER://{HOST}:{own.controller}",
         "advertised.listeners": f"PLAINTEXT://{HOST}:{own.advertised}",
         "controller.listener.names": "CONTROLLER",
@@ -105,8 +105,8 @@ def node_ports(
 ) -> list[NodePorts]:
     """Ports for each node: `wanted` ones for clients, free ones for the rest. `secured`: how many such listeners."""
     taken = {*(wanted or ()), *(advertised or ())}
-    each = 2 + secured  # clients', the controller's; with security PLAINTEXT and the listeners after the first
-    spare = [port for port in free_ports(each * nodes + len(taken)) if port not in taken]
+    ports_of_node = 2 + secured  # clients', the controller's; with security PLAINTEXT and the listeners after the first
+    spare = [port for port in free_ports(ports_of_node * nodes + len(taken)) if port not in taken]
     clients = list(wanted or spare[:nodes])
     rest = [spare[nodes + n :: nodes] for n in range(nodes)]
     return [

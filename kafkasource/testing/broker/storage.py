@@ -22,7 +22,7 @@ def format_storage(jvm: Jvm, nodes: int, scram: Sequence[str], timeout_s: float)
     """
     folder, template = jvm.folder, jvm.folder / "node-1"
     if not (template / "meta.properties").exists():
-        users = [word for each in scram for word in ("--add-scram", each)]
+        users = [word for credential in scram for word in ("--add-scram", credential)]
         tool = ("kafka.tools.StorageTool", "format", "-t", kafka_uuid(), "-c", f"{template}.properties", *users)
         done = jvm.run(*tool, timeout_s=timeout_s)
         if done.returncode != 0:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import secrets
 import sys
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkasource.errors import OptionError
-from kafkasource.tools.cli.arguments import add_json, name_and_value, port
+from kafkasource.tools.cli.arguments import name_and_value, port
+from kafkasource.tools.cli.local_server import add_start_stop_status, show_started
 from kafkasource.tools.cli.progress import say_starting
 
 if TYPE_CHECKING:
@@ -21,8 +20,7 @@ HELP = "a real Apache Kafka on this machine"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    start = commands.add_parser("start", help="start one, wait until it is ready, print its bootstrap servers")
+    start = add_start_stop_status(parser, "broker", "its bootstrap servers", _start)
     start.add_argument(
         "--kafka-version",
         metavar="V",
@@ -66,39 +64,24 @@ def add(parser: argparse.ArgumentParser) -> None:
     start.add_argument(
         "--data", metavar="DIR", help="keep the data in this folder; without it, `stop` removes the data"
     )
-    add_json(start)
-    start.set_defaults(run=_start)
-    stop = commands.add_parser("stop", help="stop it and remove its data (unless started with --data)")
-    add_json(stop)
-    stop.set_defaults(run=_stop)
-    status = commands.add_parser("status", help="whether it runs, and where; exit code 1 when it does not")
-    add_json(status)
-    status.set_defaults(run=_status)
 
 
 def _start(arguments: argparse.Namespace) -> int:
     from kafkasource.testing.broker import DEFAULT_VERSION, detached
 
     ports = [arguments.port + n for n in range(arguments.nodes or 1)] if arguments.port is not None else None
-    security = _security(arguments)
-    properties = dict(arguments.properties)
     state, ran_already = detached.start(
         arguments.kafka_version,
         arguments.nodes,
         ports,
-        properties,
+        dict(arguments.properties),
         arguments.data,
-        security,
+        _security(arguments),
         partial(say_starting, f"Kafka {arguments.kafka_version or DEFAULT_VERSION}"),
     )
-    if ran_already:
-        print(f"pykafka: Kafka {state.version} is already running (pykafka broker stop ends it)", file=sys.stderr)
-    if arguments.json:
-        print(json.dumps({"running": True, **asdict(state)}))
-    else:
-        print(state.bootstrap_servers)  # alone on stdout: BOOTSTRAP=$(pykafka broker start)
-        if state.client_properties is not None:
-            print(f"pykafka: clients connect with {state.client_properties}", file=sys.stderr)
+    show_started(arguments, state, ran_already)
+    if state.client_properties is not None and not arguments.json:
+        print(f"pykafka: clients connect with {state.client_properties}", file=sys.stderr)
     return 0
 
 
@@ -115,37 +98,3 @@ def _security(arguments: argparse.Namespace) -> Security | None:
     mechanisms = arguments.mechanisms or (["PLAIN"] if protocol.upper().startswith("SASL_") else [])
     users = {CLIENT: secrets.token_urlsafe(24)}
     return Security.of(protocol, mechanisms, users, client_auth=arguments.client_auth)
-
-
-def _stop(arguments: argparse.Namespace) -> int:
-    from kafkasource.testing.broker import detached
-
-    state = detached.stop()
-    if arguments.json:
-        print(json.dumps({"stopped": state is not None, **(asdict(state) if state else {})}))
-    elif state is None:
-        print("no broker is running")
-    elif state.keeps_data:
-        print(f"stopped; its data stays in {state.folder}")
-    else:
-        print("stopped, its data removed")
-    return 0
-
-
-def _status(arguments: argparse.Namespace) -> int:
-    from kafkasource.testing.broker import detached
-
-    state = detached.status()
-    running = state is not None and state.running
-    if arguments.json:
-        print(json.dumps({"running": running, **(asdict(state) if state else {})}))
-    elif state is None:
-        print("no broker is running: start one with `pykafka broker start`")
-    elif running:
-        print(f"Kafka {state.version} is running at {state.bootstrap_servers}, its data in {state.folder}")
-    else:
-        print(
-            f"Kafka {state.version} was started at {state.bootstrap_servers} and has ended: start one with `pykafka "
-            "broker start`"
-        )
-    return 0 if running else 1

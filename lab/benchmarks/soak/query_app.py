@@ -11,9 +11,9 @@ import signal
 import sys
 from pathlib import Path
 
-from kafkasource.testing.broker.jvm.jars import jvm_connector_jars
 from lab.benchmarks.lab import prepare_environment, spark_conf, start_with_ours
 from lab.campaign.ending import end_with_starter
+from lab.jvm_connector import jvm_connector_jars
 
 OF_THE_SINK = {"pykafka": {"deliveryGuarantee": "exactly_once"}, "kafka": {}}
 

@@ -5,7 +5,7 @@ import uuid
 import pyarrow as pa
 import pytest
 
-from kafkasource.errors import AuthenticationFailed
+from kafkasource.errors import AuthenticationFailed, ClientCertificateRefused
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.protocol.apis import SASL_AUTHENTICATE
@@ -49,10 +49,14 @@ def test_bare_tokens_let_us_in_for_writing_and_reading_and_a_wrong_password_is_s
 @pytest.mark.parametrize("fallback", ["auto", "0.9.0"])
 def test_kafka_0_9_is_known_behind_tls(fallback):
     """It says nothing to ApiVersions, and has no SASL that a client could begin with a request."""
-    with Broker("0.9.0.1", security="SSL", properties={"num.partitions": 1}) as broker:
+    with Broker("0.9.0.1", security="SSL", client_auth="required", properties={"num.partitions": 1}) as broker:
         given = {f"kafka.{name}": text for name, text in broker.client_properties().items()}
         given["kafka.broker.version.fallback"] = fallback
         with Writer({**given, "topic": "t"}) as writer:
             writer.write(pa.table({"value": VALUES}))
         with Reader({**given, "subscribe": "t", "startingOffsets": "earliest"}) as reader:
             assert [value for batch in reader for value in batch.column("value").to_pylist()] == VALUES
+        bare = {name: text for name, text in given.items() if not name.startswith("kafka.ssl.keystore")}
+        config = ClientConfig.from_options(parse(bare, "source"))
+        with Cluster(config) as cluster, pytest.raises(ClientCertificateRefused):
+            cluster.topics.list()

@@ -18,7 +18,7 @@ from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient, NewTopic
 from link_events import watch_links
 from pyspark.sql.types import BinaryType, StructField, StructType
-from secured_brokers import SESSION_MS
+from secured_brokers import SESSION_MS, confluent_properties
 from transaction_fakes import FakeContext
 
 from kafkasource.kafka.cluster.cluster import Cluster
@@ -81,7 +81,7 @@ def options_of(secured, mechanism, **more):
 
 def committed(secured, topic, count):
     """As librdkafka reads it."""
-    theirs = {**secured.confluent_properties("SASL_SSL", "PLAIN", "alice"), "group.id": "g", "log_level": 0}
+    theirs = {**confluent_properties(secured, "SASL_SSL", "PLAIN", "alice"), "group.id": "g", "log_level": 0}
     with closing(confluent_kafka.Consumer({**theirs, "isolation.level": "read_committed"})) as consumer:
         consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
         found = consumer.consume(count, timeout=60)

@@ -35,7 +35,8 @@ from kafkasource.sink.writer import StreamWriter
 from kafkasource.source.spark.stream import StreamReader
 from kafkasource.testing.broker.security.secured import SecuredCluster
 from kafkasource.tools.cli import main
-from kafkasource.tools.ui.app import App
+from kafkasource.tools.ui.app import UiServer
+from kafkasource.tools.web.serving import Listening
 from kafkasource.types import TopicPartition
 from kafkasource.writer import Writer
 
@@ -317,15 +318,9 @@ def ui(world: World) -> str:
     _open_transaction(world)
     token = "s3cret"
     with Cluster(ClientConfig.from_options(options.parse(world.options, "source"))) as cluster:
-        app = App(
-            cluster,
-            lambda more: options.parse({**world.options, **more}, "source"),
-            host="127.0.0.1",
-            port=0,
-            token=token,
-        )
+        app = UiServer(Listening(token=token), cluster, lambda more: options.parse({**world.options, **more}, "source"))
         with contextlib.closing(app):
-            served = Served(app.site.url)
+            served = Served(app.url)
             answers = [served.get(f"/api/{name}", token) for name in ("cluster", "topics", "groups", "transactions")]
             answers.append(served.get("/api/topic", token, name=world.topic))
             answers.append(served.get("/api/records", token, topic=world.topic))

@@ -13,7 +13,7 @@ import confluent_kafka
 import pytest
 import rights_jobs
 from kdc import Kdc
-from secured_brokers import WITH_PASSWORD
+from secured_brokers import WITH_PASSWORD, confluent_properties
 
 from kafkasource.testing.broker import Broker, Kerberos, Listener, Security
 
@@ -108,7 +108,7 @@ def all_jobs(secured, properties, theirs, folder):
 @pytest.mark.parametrize("way", [*WAYS, *(pytest.param(way, marks=pytest.mark.extended) for way in MORE_WAYS)], ids=str)
 def test_every_job_goes_through_every_way_in(each_secured_broker, tmp_path, way):
     secured = each_secured_broker.secured
-    all_jobs(secured, secured.client_properties(*way), Confluent(secured.confluent_properties(*way)), tmp_path)
+    all_jobs(secured, secured.client_properties(*way), Confluent(confluent_properties(secured, *way)), tmp_path)
 
 
 @pytest.mark.extended

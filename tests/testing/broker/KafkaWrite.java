@@ -27,6 +27,10 @@ public class KafkaWrite {
         try (FileInputStream file = new FileInputStream(path)) {
             properties.load(file);
         }
+        String tokens = properties.getProperty("sasl.oauthbearer.token.endpoint.url");
+        if (tokens != null) {
+            System.setProperty("org.apache.kafka.sasl.oauthbearer.allowed.urls", tokens);
+        }
         ByteArraySerializer bytes = new ByteArraySerializer();
         try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(properties, bytes, bytes)) {
             ProducerRecord<byte[], byte[]> written = new ProducerRecord<>(topic, 0, null, new byte[] {1});

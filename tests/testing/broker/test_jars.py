@@ -16,10 +16,10 @@ from kafkasource.testing.broker.jvm.jars import (
     Coordinate,
     JarsNotResolved,
     find_ivy,
-    jvm_connector_jars,
     locked,
     resolve_jars,
 )
+from lab.jvm_connector import jvm_connector_jars
 
 KAFKA = "org.example:kafka:1.0"
 
@@ -102,7 +102,7 @@ def test_what_a_killed_process_left_is_swept(ivy, cache):
     (cache / "set.k3l9").mkdir()
     (cache / "set.k3l9" / "half.jar").write_bytes(b"PK")
     resolve_jars(KAFKA, dest=cache / "set")
-    assert sorted(each.name for each in cache.iterdir()) == ["ivy", "lock", "set"]
+    assert sorted(path.name for path in cache.iterdir()) == ["ivy", "lock", "set"]
 
 
 def test_a_failed_download_says_what_ivy_said_and_leaves_nothing(ivy, cache):
@@ -111,7 +111,7 @@ def test_a_failed_download_says_what_ivy_said_and_leaves_nothing(ivy, cache):
         resolve_jars(KAFKA, dest=cache / "set")
     assert "check the network" in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert [each.name for each in cache.iterdir()] == ["lock"]
+    assert [path.name for path in cache.iterdir()] == ["lock"]
 
 
 def test_concurrent_starts_download_once(ivy, cache):

@@ -1,4 +1,4 @@
-"""Which Java is taken, told by fake `java` scripts that answer `-version` as real ones did."""
+"""The choice of a Java, among fake `java` scripts that answer `-version` as real ones did."""
 
 import pytest
 

@@ -48,12 +48,12 @@ def test_what_a_tool_is_told_is_not_in_the_list_of_processes(tmp_path):
         pytest.skip("needs a JDK: this Java has no javac")
     program = tmp_path / "Shows.java"
     program.write_text(SHOWS)
-    told = ["SCRAM-SHA-512=[password=alice-secret]", 'a "b" \\c', "#é", "", "@d", "*"]
+    words = ["SCRAM-SHA-512=[password=alice-secret]", 'a "b" \\c', "#é", "", "@d", "*"]
     folder = tmp_path / "of a cluster"
     folder.mkdir()
-    done = Jvm(java, tmp_path, folder, 64, ()).run(str(program), *told, timeout_s=60)
+    done = Jvm(java, tmp_path, folder, 64, ()).run(str(program), *words, timeout_s=60)
     command, *arguments = done.stdout.splitlines()
-    assert arguments == told
+    assert arguments == words
     assert str(folder) in command
     assert "secret" not in command
     assert list(folder.iterdir()) == []  # java's own files, too

@@ -21,14 +21,14 @@ OLD = pa.struct([("id", pa.int64()), ("item", pa.string())])
 NEW = pa.struct([*OLD, pa.field("price", pa.float64(), False)])
 
 
-def ids_of(url, kind, **options):
+def ids_of(url, data_type, **options):
     """The schema ids of two records that a task writes. No broker is asked before there are rows."""
     given = {"kafka.bootstrap.servers": "localhost:1", "topic": "orders", "valueFormat": "avro"}
     named = {**given, "schemaRegistry.url": url, **options}
-    writer = BatchWriter(targets.parse(named), from_arrow_schema(pa.schema([("value", kind)])))
-    rows = pa.RecordBatch.from_pydict({"value": pa.array([{"id": 1, "item": "a", "price": 1.5}] * 2, kind)})
-    (found,) = pickle.loads(pickle.dumps(writer))._schema.rows(rows)
-    return {int.from_bytes(value[1:5], "big") for value in found.values.to_pylist()}
+    writer = BatchWriter(targets.parse(named), from_arrow_schema(pa.schema([("value", data_type)])))
+    rows = pa.RecordBatch.from_pydict({"value": pa.array([{"id": 1, "item": "a", "price": 1.5}] * 2, data_type)})
+    (encoded,) = pickle.loads(pickle.dumps(writer))._schema.rows(rows)
+    return {int.from_bytes(value[1:5], "big") for value in encoded.values.to_pylist()}
 
 
 def test_the_columns_schema_is_registered_once_and_a_change_that_the_rule_forbids_is_refused(schema_registry):

@@ -31,7 +31,7 @@ def a_client(url):
 
 
 def call(registry, method, path, value=None):
-    """What the client has no call for."""
+    """Send a request that the client has no method for."""
     data = None if value is None else json.dumps(value).encode()
     headers = {"Content-Type": "application/json"}
     with urllib.request.urlopen(urllib.request.Request(registry.url + path, data, headers, method=method)) as answer:
@@ -88,8 +88,8 @@ class TestRegistry:
             ("PROTOBUF", 'syntax = "proto3"; message M { int64 a = 1; }'),
             ("JSON", '{"$schema":"http://json-schema.org/draft-07/schema#","type":"object"}'),
         ):
-            found = client.schema(client.register(f"kind-{kind}", Definition(text, kind)))
-            assert (found.kind, found.text) == (kind, text)
+            schema = client.schema(client.register(f"kind-{kind}", Definition(text, kind)))
+            assert (schema.kind, schema.text) == (kind, text)
 
     def test_what_is_not_there(self, schema_registry):
         client = a_client(schema_registry.url)

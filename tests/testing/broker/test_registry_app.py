@@ -48,7 +48,7 @@ def test_it_is_downloaded_once(ivy):
     assert (jar.name, (jar.parent / "lib" / "a.jar").read_bytes()) == (JAR, b"a")
     assert registry_app.registry_jar() == jar
     assert len(runs) == 1
-    assert [each.name for each in jar.parent.parent.iterdir() if each.is_dir()] == ["apicurio-registry-3.0.9"]
+    assert [path.name for path in jar.parent.parent.iterdir() if path.is_dir()] == ["apicurio-registry-3.0.9"]
 
 
 def test_what_ivy_says_is_in_the_error(ivy):

@@ -1,153 +1,147 @@
-"""A secured `Broker` lets the right credentials in and refuses others, as confluent-kafka and Kafka's client see it."""
+"""A secured `Broker` lets the right credentials in and refuses others: Kafka's own producer writes through each way in.
+
+Other tests prove the rest with our client: wrong passwords and delegation tokens (test_logging_in_on_a_broker.py), old
+releases (test_logging_in_to_old_brokers.py), every job through every way in (test_security_matrix.py).
+"""
 
 import time
 from pathlib import Path
 
 import pytest
 from java_programs import ask_java
-from secured_brokers import LISTENERS, USERS, WITH_PASSWORD
+from kdc import Kdc
+from secured_brokers import LISTENERS, USERS
 
-from kafkasource.testing.broker import Acl, Broker
+from kafkasource.testing.broker import Acl, Broker, Kerberos, Listener, Security
 from kafkasource.testing.broker.properties import render
 from kafkasource.testing.broker.security.certificates import Authority
 from kafkasource.testing.broker.security.tokens import TokenSigner
 
 pytestmark = pytest.mark.broker
 
-LOGIN = Path(__file__).parent / "KafkaLogin.java"
-WAYS = [(each.name, mechanism) for each in LISTENERS for mechanism in each.mechanisms or (None,)]
+WRITE = Path(__file__).parent / "KafkaWrite.java"
+WAYS = [(listener.name, mechanism) for listener in LISTENERS for mechanism in listener.mechanisms or (None,)]
+REFUSED = "error TopicAuthorizationException"
 
 
-def brokers_seen(settings, within_s=60):
-    """How many brokers confluent-kafka sees; else the name of the error for which no broker lets it in."""
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
+@pytest.fixture
+def write(tmp_path):
+    """`write(version, topic, *properties)`: for each, the record's offset, or `error` and the class of the error."""
 
-    errors = []
-    admin = AdminClient({**settings, "error_cb": lambda error: errors.append(refusal(error)), "logger": SILENT})
-    deadline = time.monotonic() + within_s
-    while not any(errors):
-        assert time.monotonic() < deadline, errors
-        admin.poll(0)  # asks for a token, where there are any, and reports errors
-        try:
-            return len(admin.list_topics(timeout=0.5).brokers)
-        except KafkaException:  # it says only that no broker answered; librdkafka goes on trying
-            continue
-    return next(filter(None, errors))
+    def run(version, topic, *properties):
+        commands = [(topic, tmp_path / f"{number}.properties") for number in range(len(properties))]
+        for (_, path), given in zip(commands, properties, strict=True):
+            path.write_text(render(given))
+        return ask_java(WRITE, commands, version)
+
+    return run
 
 
-def refusal(error):
-    """The error's name if it says that the other side is not to be trusted, or does not trust us."""
-    # The broker's alert comes with the first answer (TLS 1.3): to librdkafka it is a connection that broke.
-    if "tls alert" in error.str():
-        return "_SSL"
-    return error.name() if error.name() in ("_AUTHENTICATION", "_SSL") else None
+@pytest.fixture
+def topic():
+    return f"secured-{time.time_ns()}"
 
 
-class _Silent:
-    """A logger for librdkafka: its lines about connections that we break on purpose."""
-
-    def __getattr__(self, _name):
-        return lambda *_args, **_more: None
-
-
-SILENT = _Silent()
-
-
-def write_value(settings, topic, value):
-    """The name of the error with which the broker refused it, or None."""
-    from confluent_kafka import Producer
-
-    outcomes = []
-    producer = Producer({**settings, "message.timeout.ms": 20_000, "logger": SILENT})
-    producer.produce(topic, value, on_delivery=lambda error, _: outcomes.append(error and error.name()))
-    producer.flush(60)
-    return outcomes[0]
+def test_every_user_is_let_in_by_every_way(each_secured_broker, write, topic):
+    ways = [
+        each_secured_broker.client_properties(listener, mechanism, user)
+        for listener, mechanism in WAYS
+        for user in USERS
+    ]
+    assert write(each_secured_broker.version, topic, *ways) == [str(offset) for offset in range(len(ways))]
 
 
-def test_kafkas_own_client_is_let_in_by_the_java_properties(each_secured_broker, tmp_path):
-    commands = []
-    for number, (listener, mechanism) in enumerate(WAYS):
-        for user in USERS:
-            path = tmp_path / f"{number}-{user}.properties"
-            path.write_text(render(each_secured_broker.client_properties(listener, mechanism, user)))
-            commands.append(("nodes", path))
-    assert ask_java(LOGIN, commands, each_secured_broker.version) == ["1"] * len(commands)
-
-
-@pytest.mark.parametrize(
-    "listener", ["SASL_SSL", *(pytest.param(name, marks=pytest.mark.extended) for name in ("SASL_PLAINTEXT", "REAUTH"))]
-)
-def test_a_wrong_password_and_an_unknown_user_are_refused(each_secured_broker, listener):
-    for mechanism in set(each_secured_broker.secured.security.listener(listener).mechanisms) & set(WITH_PASSWORD):
-        right = each_secured_broker.secured.confluent_properties(listener, mechanism, "alice")
-        assert brokers_seen({**right, "sasl.password": "alice-secres"}) == "_AUTHENTICATION"
-        assert brokers_seen({**right, "sasl.username": "mallory"}) == "_AUTHENTICATION"
-
-
-def test_only_tokens_of_the_clusters_own_signer_are_taken(each_secured_broker):
+def test_only_tokens_of_the_clusters_own_signer_are_taken(each_secured_broker, write, topic, tmp_path):
     secured = each_secured_broker.secured
-    right = secured.confluent_properties("JWKS")
+    tokens = [
+        secured.tokens.token("alice"),
+        TokenSigner().token("alice"),
+        secured.tokens.token("alice", lifetime_s=-120),
+        secured.tokens.token("alice", claims={"aud": "another service"}),
+    ]
+    ways = []
+    for number, token in enumerate(tokens):
+        (tmp_path / f"{number}.jwt").write_text(token)
+        endpoint = {"sasl.oauthbearer.token.endpoint.url": (tmp_path / f"{number}.jwt").as_uri()}
+        ways.append(secured.client_properties("JWKS") | endpoint)
+    answers = write(each_secured_broker.version, topic, *ways)
+    assert [answer.partition(" ")[0] for answer in answers] == ["0", "error", "error", "error"]
 
-    def seen(token):
-        return brokers_seen({**right, "oauth_cb": lambda _config: (token, time.time() + 600)})
 
-    assert seen(secured.tokens.token("alice")) == 1
-    assert seen(TokenSigner().token("alice")) == "_AUTHENTICATION"
-    assert seen(secured.tokens.token("alice", lifetime_s=-120)) == "_AUTHENTICATION"
-    assert seen(secured.tokens.token("alice", claims={"aud": "another service"})) == "_AUTHENTICATION"
-
-
-def test_a_listener_that_requires_a_certificate_takes_only_those_of_its_ca(each_secured_broker, tmp_path):
+def test_a_listener_that_requires_a_certificate_takes_only_those_of_its_ca(each_secured_broker, write, topic, tmp_path):
     secured = each_secured_broker.secured
-    right = secured.confluent_properties("MTLS")
-    assert brokers_seen(right) == 1
-    bare = {
-        name: value for name, value in right.items() if name not in ("ssl.certificate.location", "ssl.key.location")
-    }
-    assert brokers_seen(bare) == "_SSL"
-    bad = {"stranger": Authority().issue("alice", ()), "late": secured.authority.expired("alice", ())}
-    for name, certificate in bad.items():
-        path = tmp_path / name
+    right = secured.client_properties("MTLS")
+    ways = [right, {name: text for name, text in right.items() if not name.startswith("ssl.keystore")}]
+    for number, certificate in enumerate(
+        (
+            secured.authority.intermediate().issue("alice", ()),
+            Authority().issue("alice", ()),
+            secured.authority.expired("alice", ()),
+        )
+    ):
+        path = tmp_path / f"{number}.pem"
         path.write_text(certificate.key_pem() + certificate.certificate_pem)
-        told = {"ssl.certificate.location": str(path), "ssl.key.location": str(path)}
-        assert brokers_seen({**right, **told}) == "_SSL", name
-    path = tmp_path / "below"
-    certificate = secured.authority.intermediate().issue("alice", ())
-    path.write_text(certificate.key_pem() + certificate.certificate_pem)
-    assert brokers_seen({**right, "ssl.certificate.location": str(path), "ssl.key.location": str(path)}) == 1
+        ways.append({**right, "ssl.keystore.location": str(path)})
+    answers = write(each_secured_broker.version, topic, *ways)
+    assert [answer.partition(" ")[0] for answer in answers] == ["0", "error", "1", "error", "error"]
 
 
-def test_acls_hold_for_users_and_for_names_in_certificates(each_secured_broker):
-    secured = each_secured_broker.secured
-    topic = f"acls-{time.time_ns()}"
-    assert write_value(secured.confluent_properties("SSL"), topic, b"made by nobody in particular") is None
-    allowed = [Acl("alice", "write", "topic", topic), Acl("CN=alice", "write", "topic", topic)]
-    secured.create_acls(*allowed)
-    for listener, mechanism in (("SASL_SSL", "SCRAM-SHA-512"), ("SASL_PLAINTEXT", "OAUTHBEARER"), ("MTLS", None)):
-        outcomes = [write_value(secured.confluent_properties(listener, mechanism, user), topic, b"v") for user in USERS]
-        assert outcomes == [None, "TOPIC_AUTHORIZATION_FAILED"], listener
-    secured.delete_acls(*allowed)
-    assert write_value(secured.confluent_properties("MTLS", None, "bob"), topic, b"v") is None
-
-
-@pytest.mark.extended
-def test_a_delegation_token_logs_in_by_scram(each_secured_broker, tmp_path):
-    (tmp_path / "alice").write_text(render(each_secured_broker.client_properties("SASL_SSL", "PLAIN", "alice")))
-    (made,) = ask_java(LOGIN, [("token", tmp_path / "alice")], each_secured_broker.version)
-    token_id, hmac = made.split(" ")
-    told = each_secured_broker.client_properties("SASL_SSL", "SCRAM-SHA-512")
-    module = "org.apache.kafka.common.security.scram.ScramLoginModule required"
-    told["sasl.jaas.config"] = f'{module} username="{token_id}" password="{hmac}" tokenauth="true";'
-    (tmp_path / "token").write_text(render(told))
-    assert ask_java(LOGIN, [("nodes", tmp_path / "token")], each_secured_broker.version) == ["1"]
+def test_acls_hold_for_users_and_for_names_in_certificates(each_secured_broker, write, topic):
+    secured, version = each_secured_broker.secured, each_secured_broker.version
+    assert write(version, topic, secured.client_properties("SSL")) == ["0"]  # no ACL names the topic
+    acls = [Acl("alice", "write", "topic", topic), Acl("CN=alice", "write", "topic", topic)]
+    ways = [
+        secured.client_properties(listener, mechanism, user)
+        for listener, mechanism in (("SASL_SSL", "SCRAM-SHA-512"), ("SASL_PLAINTEXT", "OAUTHBEARER"), ("MTLS", None))
+        for user in USERS
+    ]
+    secured.create_acls(*acls)
+    assert write(version, topic, *ways) == ["1", REFUSED, "2", REFUSED, "3", REFUSED]
+    secured.delete_acls(*acls)
+    assert write(version, topic, ways[-1]) == ["4"]
 
 
 @pytest.mark.extended
-def test_three_nodes_start_again_with_their_users():
+def test_three_nodes_start_again_with_their_users(write):
     with Broker(nodes=3, security="SASL_SSL", mechanisms=["SCRAM-SHA-256"], users={"alice": "alice-secret"}) as broker:
-        settings = broker.secured.confluent_properties()
-        assert brokers_seen(settings) == 3
+        way = broker.client_properties()
+        assert write(broker.version, "t", way) == ["0"]
         broker.kill(2)
         broker.restart(2)
-        assert brokers_seen({**settings, "bootstrap.servers": broker.bootstrap_servers.split(",")[1]}) == 3
+        second = {"bootstrap.servers": broker.bootstrap_servers.split(",")[1]}
+        assert write(broker.version, "t", way | second) == ["1"]
+
+
+@pytest.mark.extended
+def test_0_11_has_acls(write):
+    allowed = [Acl("alice", "all", "topic"), Acl("alice", "all", "cluster", "kafka-cluster")]
+    settings = {"security": "SASL_PLAINTEXT", "mechanisms": ["SCRAM-SHA-512", "PLAIN"], "users": USERS}
+    with Broker("0.11.0.3", **settings, acls=allowed) as broker:
+        ways = [broker.client_properties(user=user) for user in USERS]
+        assert write("3.9.2", "t", *ways) == ["0", REFUSED]
+
+
+@pytest.fixture(scope="module")
+def kerberos(tmp_path_factory):
+    with Kdc(tmp_path_factory.mktemp("kdc")) as kdc:
+        keytabs = kdc.keytab("kafka/localhost"), kdc.keytab("alice")
+        yield Kerberos(kdc.krb5_conf, keytabs[0], client_keytab=keytabs[1], client_principal="alice@TEST")
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    ("version", "protocol"),
+    [("4.3.1", "SASL_SSL"), *((version, "SASL_PLAINTEXT") for version in ("3.9.2", "0.11.0.3", "0.9.0.1"))],
+)
+def test_a_listener_with_kerberos_lets_in_who_has_a_ticket(kerberos, write, tmp_path, monkeypatch, version, protocol):
+    answers = []
+    with Broker(version, security=Security((Listener(protocol, ("GSSAPI",)),), kerberos=kerberos)) as broker:
+        alice = broker.client_properties()
+        for user in ("alice@TEST", "mallory@TEST"):
+            login = alice["sasl.jaas.config"].replace("alice@TEST", user)
+            (tmp_path / "jaas").write_text("KafkaClient {\n" + login + "\n};\n")  # before 0.10.2 in a file only
+            flags = f"-Djava.security.krb5.conf={kerberos.krb5_conf}"
+            monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"{flags} -Djava.security.auth.login.config={tmp_path / 'jaas'}")
+            answers += write(version, "t", alice | {"sasl.jaas.config": login})
+            monkeypatch.delenv("JAVA_TOOL_OPTIONS")
+    assert answers == ["0", "error LoginException"]

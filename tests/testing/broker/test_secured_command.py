@@ -9,7 +9,7 @@ from java_programs import ask_java
 from kafkasource.testing.broker import kafka_jars
 from kafkasource.tools.cli import main
 
-LOGIN = Path(__file__).parent / "KafkaLogin.java"
+WRITE = Path(__file__).parent / "KafkaWrite.java"
 
 
 @pytest.mark.broker
@@ -18,22 +18,22 @@ def test_a_client_connects_with_the_file_that_the_command_names(tmp_path, monkey
     jars = kafka_jars("4.3.1")
     monkeypatch.setenv("KAFKASOURCE_CACHE", str(tmp_path))
     (tmp_path / "kafka-4.3.1").symlink_to(jars)
-    told = ["--security", "sasl_ssl", "--mechanism", "SCRAM-SHA-512", "--client-auth", "required"]
-    assert main(["broker", "start", *told]) == 0
+    words = ["--security", "sasl_ssl", "--mechanism", "SCRAM-SHA-512", "--client-auth", "required"]
+    assert main(["broker", "start", *words]) == 0
     try:
         printed = capsys.readouterr()
         assert main(["broker", "status", "--json"]) == 0
         state = json.loads(capsys.readouterr().out)
         path = Path(state["client_properties"])
         monkeypatch.delenv("KAFKASOURCE_CACHE")
-        answers = ask_java(LOGIN, [("nodes", path)])
+        answers = ask_java(WRITE, [("t", path)])
         monkeypatch.setenv("KAFKASOURCE_CACHE", str(tmp_path))
         properties = path.read_text()
         kept = (tmp_path / "broker.json").read_text()
-        (password,) = [each.partition('"')[0] for each in properties.split('password="')[1:]]
+        (password,) = [part.partition('"')[0] for part in properties.split('password="')[1:]]
     finally:
         assert main(["broker", "stop"]) == 0
-    assert answers == ["1"]
+    assert answers == ["0"]
     assert printed.out.strip() == state["bootstrap_servers"]
     assert str(path) in printed.err
     assert password

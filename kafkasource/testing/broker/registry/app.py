@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tarfile
-import tempfile
 import zipfile
 from pathlib import Path
 
 from kafkasource.testing.broker.jvm.home import find_java
-from kafkasource.testing.broker.jvm.jars import JarsNotResolved, cache_dir, complaint, find_ivy, locked, run_ivy
+from kafkasource.testing.broker.jvm.jars import (
+    JarsNotResolved,
+    cache_dir,
+    find_ivy,
+    locked,
+    not_retrieved,
+    retrieving,
+    run_ivy,
+)
 
 VERSION = "3.0.9"  # the last that runs on Java 17
 _NAME = "apicurio-registry-app"
@@ -47,37 +53,25 @@ def registry_jar() -> Path:
     """
     folder = cache_dir() / f"apicurio-registry-{VERSION}"
     jar = folder / f"{_NAME}-{VERSION}-runner.jar"
-    if not _is_complete(jar):
+    if not zipfile.is_zipfile(jar):  # the folder is renamed into place, so its libraries are there, too
         with locked(cache_dir() / "lock"):
-            if not _is_complete(jar):  # another process may have done it while we waited
+            if not zipfile.is_zipfile(jar):  # another process may have done it while we waited
                 _retrieve(folder)
     return jar
-
-
-def _is_complete(jar: Path) -> bool:
-    return zipfile.is_zipfile(jar)  # the folder is renamed into place, so its libraries are there, too
 
 
 def _retrieve(folder: Path) -> None:
     """Fill the folder at once or not at all; the caller holds the lock."""
     java, ivy = find_java(), find_ivy()
-    for leftover in folder.parent.glob(f"{folder.name}.*"):  # left by a process that died; we hold the lock
-        shutil.rmtree(leftover, ignore_errors=True)
-    print(f"kafkasource: downloading Apicurio Registry {VERSION} to {folder} ...", file=sys.stderr, flush=True)
-    partial = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
-    try:
+    what = f"Apicurio Registry {VERSION}"
+    with retrieving(what, folder) as partial:
         said = _run_ivy(java, ivy, partial)
         archive, unpacked = partial / f"{_NAME}-{VERSION}.tar.gz", partial / "unpacked"
         if not archive.exists():
-            raise JarsNotResolved(
-                f"cannot download Apicurio Registry {VERSION} from Maven Central (check the network; "
-                f"KAFKASOURCE_IVY_SETTINGS names an Ivy settings file for a mirror): {complaint(said)}"
-            )
+            raise not_retrieved(what, said)
         _unpack(archive, unpacked)
         shutil.rmtree(folder, ignore_errors=True)
         unpacked.rename(folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _run_ivy(java: Path, ivy: Path, partial: Path) -> str:

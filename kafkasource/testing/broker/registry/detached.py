@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkasource.errors import KafkaSourceError
-from kafkasource.testing.broker.left_running import StateFile, end, is_ours
+from kafkasource.testing.broker.left_running import LeftRunning, end, is_ours
 from kafkasource.testing.broker.registry.app import VERSION
 from kafkasource.testing.broker.registry.registry import Registry
 
@@ -25,12 +25,35 @@ class DetachedRegistry:
     def __post_init__(self) -> None:
         int(self.pid)  # ValueError for a file that is not ours
 
+    @classmethod
+    def of(cls, registry: Registry) -> DetachedRegistry:
+        return cls(registry.url, VERSION, registry.pid, str(registry.folder), registry.kept_in)
+
     @property
     def running(self) -> bool:
         return is_ours(self.pid, self.folder)
 
+    @property
+    def title(self) -> str:
+        return f"Apicurio {self.version}"
 
-_STATE = StateFile("registry", DetachedRegistry)
+    @property
+    def address(self) -> str:
+        return self.url
+
+    @property
+    def data(self) -> str:
+        if self.bootstrap_servers is None:
+            return "its schemas are forgotten"
+        return f"its schemas stay in the Kafka at {self.bootstrap_servers}"
+
+    def end(self) -> None:
+        end([self.pid], self.folder)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+_LEFT = LeftRunning("registry", DetachedRegistry)
+status, stop = _LEFT.status, _LEFT.stop
 
 
 def start(
@@ -45,35 +68,5 @@ def start(
         raise KafkaSourceError(
             f"SCHEMA_REGISTRY_URL={registry.url} names an existing registry: unset it to start a registry here"
         )
-    with _STATE.locked():
-        before = status()
-        if before is not None and before.running:
-            return before, True
-        if before is not None:
-            _end(before)
-        starting()
-        with registry:
-            state = DetachedRegistry(registry.url, VERSION, registry.pid, str(registry.folder), bootstrap_servers)
-            _STATE.write(state)
-            registry.let_go()
-        return state, False
 
-
-def stop() -> DetachedRegistry | None:
-    """End the registry; None when there was none."""
-    with _STATE.locked():
-        state = status()
-        if state is not None:
-            _end(state)
-        return state
-
-
-def status() -> DetachedRegistry | None:
-    """The registry that was started and not stopped; `running` says whether it still runs."""
-    return _STATE.read()
-
-
-def _end(state: DetachedRegistry) -> None:
-    end([state.pid], state.folder)
-    shutil.rmtree(state.folder, ignore_errors=True)
-    _STATE.remove()
+    return _LEFT.start(registry, DetachedRegistry.of, lambda running: None, starting)

@@ -14,7 +14,6 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
 
 from kafkasource.errors import OptionError
 from kafkasource.testing.broker.errors import RegistryStartFailed
@@ -58,7 +57,7 @@ class Registry:
         if port is not None and not 0 < port < 1 << 16:
             raise OptionError(f"port={port}: expected a port from 1 to 65535")
         self._wanted_port, self._preferred_port = port, preferred_port
-        self._bootstrap_servers, self._topic = bootstrap_servers, topic
+        self.kept_in, self._topic = bootstrap_servers, topic
         self._heap_mb, self._start_timeout_s = heap_mb, start_timeout_s
         existing = os.environ.get("SCHEMA_REGISTRY_URL", "").strip() if use_existing else ""
         self._existing = existing or None
@@ -97,9 +96,7 @@ class Registry:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:
@@ -166,10 +163,10 @@ class Registry:
             "quarkus.log.level": "WARN",
             "quarkus.http.access-log.enabled": "false",
         }
-        if self._bootstrap_servers is not None:
+        if self.kept_in is not None:
             settings |= {
                 "apicurio.storage.kind": "kafkasql",
-                "apicurio.kafkasql.bootstrap.servers": self._bootstrap_servers,
+                "apicurio.kafkasql.bootstrap.servers": self.kept_in,
                 "apicurio.kafkasql.topic": self._topic,
             }
         # It lives for minutes, mostly: the quick compiler alone takes a third less processor time.

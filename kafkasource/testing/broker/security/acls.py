@@ -79,14 +79,14 @@ def create_acls(bootstrap_servers: str, acls: Sequence[Acl]) -> None:
     Raises the error of the first that is refused.
     """
     with _cluster(bootstrap_servers) as cluster:
-        _ask(cluster, CREATE_ACLS, {"creations": [each.creation() for each in acls]}, "results")
+        _ask(cluster, CREATE_ACLS, {"creations": [acl.creation() for acl in acls]}, "results")
         _await(cluster, acls, there=True)
 
 
 def delete_acls(bootstrap_servers: str, acls: Sequence[Acl]) -> None:
     """Remove all of these that are there, and wait until no broker obeys them any more."""
     with _cluster(bootstrap_servers) as cluster:
-        _ask(cluster, DELETE_ACLS, {"filters": [each.filter() for each in acls]}, "filter_results")
+        _ask(cluster, DELETE_ACLS, {"filters": [acl.filter() for acl in acls]}, "filter_results")
         _await(cluster, acls, there=False)
 
 

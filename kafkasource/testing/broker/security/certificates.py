@@ -24,7 +24,7 @@ _EARLIER = timedelta(hours=1)  # clocks of containers differ a little
 
 
 @dataclass(frozen=True)
-class Certificate:
+class IssuedCertificate:
     """A certificate with its private key, and the intermediates between it and the CA."""
 
     certificate: x509.Certificate
@@ -92,7 +92,7 @@ class Authority:
         not_before: datetime | None = None,
         not_after: datetime | None = None,
         key: PrivateKey | None = None,
-    ) -> Certificate:
+    ) -> IssuedCertificate:
         """A certificate for servers and clients.
 
         `names`: host names and IP addresses for the SAN; with none there is no SAN. Dates are aware of their zone, and
@@ -108,23 +108,12 @@ class Authority:
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName([*map(_general_name, names)]), critical=False)
         signed = _with_key_ids(builder, own, self._key).sign(self._key, hashes.SHA256())
-        return Certificate(signed, own, self.chain)
+        return IssuedCertificate(signed, own, self.chain)
 
-    def expired(self, common_name: str = "expired", names: Sequence[str] = LOCAL_NAMES) -> Certificate:
+    def expired(self, common_name: str = "expired", names: Sequence[str] = LOCAL_NAMES) -> IssuedCertificate:
         """One that ran out yesterday."""
         now = datetime.now(timezone.utc)
         return self.issue(common_name, names, not_before=now - timedelta(days=30), not_after=now - timedelta(days=1))
-
-    def revocations(self, *revoked: Certificate) -> str:
-        """A CRL, as PEM text, that names these certificates of this CA."""
-        now = datetime.now(timezone.utc)
-        builder = x509.CertificateRevocationListBuilder().issuer_name(self.certificate.subject)
-        builder = builder.last_update(now - _EARLIER).next_update(now + LIFETIME)
-        for each in revoked:
-            row = x509.RevokedCertificateBuilder().serial_number(each.certificate.serial_number)
-            builder = builder.add_revoked_certificate(row.revocation_date(now - _EARLIER).build())
-        signed = builder.sign(self._key, hashes.SHA256())
-        return signed.public_bytes(serialization.Encoding.PEM).decode()
 
 
 def pem(certificate: x509.Certificate) -> str:
@@ -133,7 +122,9 @@ def pem(certificate: x509.Certificate) -> str:
 
 def truststore(authorities: Sequence[Authority], password: str) -> bytes:
     """A PKCS12 truststore that Java takes: it trusts only entries with an attribute of its own."""
-    entries = [pkcs12.PKCS12Certificate(each.certificate, str(n).encode()) for n, each in enumerate(authorities)]
+    entries = [
+        pkcs12.PKCS12Certificate(authority.certificate, str(n).encode()) for n, authority in enumerate(authorities)
+    ]
     return pkcs12.serialize_java_truststore(entries, serialization.BestAvailableEncryption(password.encode()))
 
 

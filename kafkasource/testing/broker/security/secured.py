@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import secrets
 import shutil
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.testing.broker.properties import HOST, NodePorts, render, write_private
+from kafkasource.testing.broker.security import jaas
 from kafkasource.testing.broker.security import server as server_security
 from kafkasource.testing.broker.security.acls import Acl, create_acls, delete_acls
-from kafkasource.testing.broker.security.client import ClientAccess, confluent_properties, java_properties
 from kafkasource.testing.broker.security.settings import WITH_PASSWORD, Listener, Security
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 CLIENT = "client"  # the user where nobody is named: CN of the client's certificate, subject of its token
 _DAY_S = 86_400
+_TOKEN_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 
 
 class SecuredCluster:
@@ -90,7 +90,7 @@ class SecuredCluster:
     @property
     def _server_files(self) -> server_security.ServerFiles:
         return server_security.ServerFiles(
-            keystores={each.name: self._keystore(each) for each in self.security.listeners if each.tls},
+            keystores={listener.name: self._keystore(listener) for listener in self.security.listeners if listener.tls},
             truststore=self._folder / "truststore.p12",
             jwks=self._folder / "jwks.json",
             password=self._password,
@@ -107,23 +107,52 @@ class SecuredCluster:
     def bootstrap_servers(self, listener: str | None = None) -> str:
         """`host:port` of every node, with commas. `listener`: its name, or PLAINTEXT; the first secured one if None."""
         if listener == "PLAINTEXT":
-            return ",".join(f"{HOST}:{each.unsecured}" for each in self._ports)
+            return ",".join(f"{HOST}:{ports.unsecured}" for ports in self._ports)
         chosen = self.security.listener(listener)
         place = self.security.listeners.index(chosen)
-        ports = [(each.advertised, *each.further)[place] for each in self._ports]
+        ports = [(ports.advertised, *ports.further)[place] for ports in self._ports]
         return ",".join(f"{chosen.host}:{port}" for port in ports)
 
     def client_properties(
         self, listener: str | None = None, mechanism: str | None = None, user: str | None = None
     ) -> dict[str, str]:
         """Java's names. Without arguments: the first listener, its first mechanism, the first user."""
-        return java_properties(self._access(listener, mechanism, user))
+        way = self.security.listener(listener)
+        mechanism = mechanism or (way.mechanisms[0] if way.sasl else None)
+        user = user or next(iter(self.security.users), CLIENT)
+        properties = {"bootstrap.servers": self.bootstrap_servers(way.name), "security.protocol": way.protocol}
+        if way.tls:
+            properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.ca)}
+        if way.client_auth != "none":
+            keystore = str(self.client_keystore(user))
+            properties |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": keystore}
+        if mechanism is not None:
+            properties |= {"sasl.mechanism": mechanism, **self._login(way, mechanism, user)}
+        return properties
 
-    def confluent_properties(
-        self, listener: str | None = None, mechanism: str | None = None, user: str | None = None
-    ) -> dict[str, object]:
-        """The same for confluent-kafka's clients."""
-        return confluent_properties(self._access(listener, mechanism, user))
+    def _login(self, listener: Listener, mechanism: str, user: str) -> dict[str, str]:
+        """The properties of a mechanism."""
+        security, kerberos = self.security, self.security.kerberos
+        if mechanism not in listener.mechanisms:
+            known = ", ".join(listener.mechanisms) or "none"
+            raise OptionError(f"mechanism {mechanism!r}: listener {listener.name} has {known}")
+        more = {}
+        if mechanism in WITH_PASSWORD:
+            if user not in security.users:
+                raise OptionError(f"user {user!r}: this broker knows {', '.join(security.users)}")
+            options = {"username": user, "password": security.users[user]}
+        elif mechanism == "OAUTHBEARER":
+            options = {} if listener.signed_tokens else {"unsecuredLoginStringClaim_sub": user}
+            if listener.signed_tokens:
+                more["sasl.login.callback.handler.class"] = _TOKEN_HANDLER
+                more["sasl.oauthbearer.token.endpoint.url"] = self._token_file(user).as_uri()
+        else:
+            assert kerberos is not None
+            more["sasl.kerberos.service.name"] = kerberos.service_name
+            options = {"useTicketCache": "true"}
+            if kerberos.client_keytab is not None and kerberos.client_principal is not None:
+                options = jaas.with_keytab(str(kerberos.client_keytab), kerberos.client_principal)
+        return {"sasl.jaas.config": jaas.entry(mechanism, options), **more}
 
     def renew_certificates(self, authority: Authority) -> None:
         """Each listener gets a certificate of another CA. A node shows it from its next start on.
@@ -141,30 +170,6 @@ class SecuredCluster:
     def delete_acls(self, *acls: Acl) -> None:
         """Remove ACLs as the super user, and wait until no broker obeys them."""
         delete_acls(self.bootstrap_servers("PLAINTEXT"), acls)
-
-    def _access(self, listener_name: str | None, mechanism: str | None, user: str | None) -> ClientAccess:
-        listener = self.security.listener(listener_name)
-        if mechanism is None and listener.sasl:
-            mechanism = listener.mechanisms[0]
-        if mechanism is not None and mechanism not in listener.mechanisms:
-            known = ", ".join(listener.mechanisms) or "none"
-            raise OptionError(f"mechanism {mechanism!r}: listener {listener.name} has {known}")
-        user = user or next(iter(self.security.users), CLIENT)
-        if mechanism in WITH_PASSWORD and user not in self.security.users:
-            raise OptionError(f"user {user!r}: this broker knows {', '.join(self.security.users)}")
-        signed = mechanism == "OAUTHBEARER" and listener.signed_tokens
-        return ClientAccess(
-            bootstrap_servers=self.bootstrap_servers(listener.name),
-            listener=listener,
-            mechanism=mechanism,
-            user=user,
-            password=self.security.users.get(user, "") if mechanism in WITH_PASSWORD else "",
-            ca=self.ca,
-            keystore=self.client_keystore(user) if listener.client_auth != "none" else None,
-            token_file=self._token_file(user) if signed else None,
-            token=(lambda: (self.tokens.token(user, _DAY_S), time.time() + _DAY_S)) if signed else None,
-            kerberos=self.security.kerberos,
-        )
 
     def _token_file(self, user: str) -> Path:
         path = self._folder / f"{user}.jwt"

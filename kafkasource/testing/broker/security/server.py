@@ -38,9 +38,9 @@ def kraft_security(security: Security, ports: NodePorts, files: ServerFiles) -> 
     """Properties of KRaft nodes, in addition to `server_properties`."""
     ours = dict(zip(security.listeners, (ports.client, *ports.further), strict=True))
     advertised = dict(zip(security.listeners, (ports.advertised, *ports.further), strict=True))
-    protocols = [f"{each.name}:{each.protocol}" for each in ours]
+    protocols = [f"{listener.name}:{listener.protocol}" for listener in ours]
     inner = f"PLAINTEXT://{HOST}:{ports.unsecured}"
-    told: dict[str, object] = {
+    properties: dict[str, object] = {
         "listeners": ",".join(
             [inner, f"CONTROLLER://{HOST}:{ports.controller}", *(f"{k.name}://{HOST}:{v}" for k, v in ours.items())]
         ),
@@ -51,29 +51,29 @@ def kraft_security(security: Security, ports: NodePorts, files: ServerFiles) -> 
     for listener in security.listeners:
         prefix = f"listener.name.{listener.name.lower()}."
         of_listener = _tls(listener, files) | _sasl(listener, security, files)
-        told |= {prefix + name: value for name, value in of_listener.items()}
+        properties |= {prefix + name: value for name, value in of_listener.items()}
     if set(security.mechanisms) & set(SCRAM):
-        told["delegation.token.secret.key"] = files.password
-    return told | _kerberos(security) | _authorizer(security, _AUTHORIZER)
+        properties["delegation.token.secret.key"] = files.password
+    return properties | _kerberos(security) | _authorizer(security, _AUTHORIZER)
 
 
 def legacy_security(security: Security, ports: NodePorts, files: ServerFiles) -> dict[str, object]:
     """Properties of nodes from before KRaft, in addition to `legacy_server_properties`; see `legacy_jaas`."""
     listener = security.listener()
     inner = f"PLAINTEXT://{HOST}:{ports.unsecured}"
-    told: dict[str, object] = {
+    properties: dict[str, object] = {
         "listeners": f"{inner},{listener.protocol}://{HOST}:{ports.client}",
         "advertised.listeners": f"{inner},{listener.protocol}://{listener.host}:{ports.advertised}",
         **_tls(listener, files),
     }
     if listener.sasl:
-        told["sasl.enabled.mechanisms"] = ",".join(listener.mechanisms)
-    return told | _kerberos(security) | _authorizer(security, _LEGACY_AUTHORIZER)
+        properties["sasl.enabled.mechanisms"] = ",".join(listener.mechanisms)
+    return properties | _kerberos(security) | _authorizer(security, _LEGACY_AUTHORIZER)
 
 
 def legacy_jaas(security: Security) -> str:
     """The JAAS file: one section with an entry for each mechanism."""
-    entries = [jaas.server_entry(each, security.users, _keytab(security)) for each in security.mechanisms]
+    entries = [jaas.server_entry(mechanism, security.users, _keytab(security)) for mechanism in security.mechanisms]
     return "\n".join(["KafkaServer {", *dict.fromkeys(entries), "};", ""])
 
 
@@ -102,7 +102,7 @@ def scram_credentials(security: Security) -> list[str]:
 def _scram_credential(mechanism: str, user: str, password: str, salt: bytes) -> str:
     digest = mechanism.removeprefix("SCRAM-").replace("-", "").lower()
     salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, SCRAM_ITERATIONS)
-    texts = [base64.b64encode(each).decode() for each in (salt, salted)]
+    texts = [base64.b64encode(data).decode() for data in (salt, salted)]
     return f'{mechanism}=[name={user},iterations={SCRAM_ITERATIONS},salt="{texts[0]}",saltedpassword="{texts[1]}"]'
 
 
@@ -125,7 +125,7 @@ def _sasl(listener: Listener, security: Security, files: ServerFiles) -> dict[st
     """Names without the prefix of the listener."""
     if not listener.sasl:
         return {}
-    told: dict[str, object] = {"sasl.enabled.mechanisms": ",".join(listener.mechanisms)}
+    properties: dict[str, object] = {"sasl.enabled.mechanisms": ",".join(listener.mechanisms)}
     for mechanism in listener.mechanisms:
         own: dict[str, object] = {"sasl.jaas.config": jaas.server_entry(mechanism, security.users, _keytab(security))}
         if listener.reauth_ms is not None:
@@ -138,8 +138,8 @@ def _sasl(listener: Listener, security: Security, files: ServerFiles) -> dict[st
                 "sasl.oauthbearer.expected.audience": TOKEN_AUDIENCE,
                 "sasl.oauthbearer.expected.issuer": TOKEN_ISSUER,
             }
-        told |= {f"{mechanism.lower()}.{name}": value for name, value in own.items()}
-    return told
+        properties |= {f"{mechanism.lower()}.{name}": value for name, value in own.items()}
+    return properties
 
 
 def _keytab(security: Security) -> dict[str, str]:

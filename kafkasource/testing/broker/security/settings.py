@@ -18,7 +18,7 @@ from kafkasource.testing.broker.releases import is_legacy, release_of, require
 from kafkasource.testing.broker.security.acls import Acl
 
 if TYPE_CHECKING:
-    from kafkasource.testing.broker.security.certificates import Certificate
+    from kafkasource.testing.broker.security.certificates import IssuedCertificate
 
 PROTOCOLS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -62,12 +62,12 @@ class Listener:
     client_auth: str = "none"
     reauth_ms: int | None = None
     signed_tokens: bool = False
-    certificate: Certificate | None = None
+    certificate: IssuedCertificate | None = None
 
     def __post_init__(self) -> None:
         protocol = self.protocol.upper()
         object.__setattr__(self, "protocol", protocol)
-        object.__setattr__(self, "mechanisms", tuple(each.upper() for each in self.mechanisms))
+        object.__setattr__(self, "mechanisms", tuple(mechanism.upper() for mechanism in self.mechanisms))
         object.__setattr__(self, "name", (self.name or protocol).upper())
         if protocol not in PROTOCOLS:
             raise OptionError(f"security={self.protocol!r}: expected one of {', '.join(PROTOCOLS)}")
@@ -129,7 +129,7 @@ class Security:
         return cls((listener,), dict(users or {}), None if acls is None else tuple(acls))
 
     def __post_init__(self) -> None:
-        names = [each.name for each in self.listeners]
+        names = [listener.name for listener in self.listeners]
         if not names or len(set(names)) != len(names):
             raise OptionError(f"listeners={names}: expected one at least, each with a name of its own")
         for user in self.users:
@@ -139,7 +139,9 @@ class Security:
             raise OptionError(f"users={{}}: {self._with_password[0]} needs a user with a password, as {{'alice': '…'}}")
         if "GSSAPI" in self.mechanisms and self.kerberos is None:
             raise OptionError("mechanisms=['GSSAPI']: give Security(kerberos=Kerberos(krb5_conf, keytab)) for the KDC")
-        if self.acls and any(each.protocol == "SSL" and each.client_auth != "required" for each in self.listeners):
+        if self.acls and any(
+            listener.protocol == "SSL" and listener.client_auth != "required" for listener in self.listeners
+        ):
             raise OptionError(
                 "acls on an SSL listener need client_auth='required': without a certificate every client is "
                 "ANONYMOUS, the super user"
@@ -148,15 +150,15 @@ class Security:
     @property
     def mechanisms(self) -> tuple[str, ...]:
         """The mechanisms of all listeners, each once."""
-        return tuple(dict.fromkeys(name for each in self.listeners for name in each.mechanisms))
+        return tuple(dict.fromkeys(name for listener in self.listeners for name in listener.mechanisms))
 
     @property
     def tls(self) -> bool:
-        return any(each.tls for each in self.listeners)
+        return any(listener.tls for listener in self.listeners)
 
     @property
     def signed_tokens(self) -> bool:
-        return any(each.signed_tokens for each in self.listeners)
+        return any(listener.signed_tokens for listener in self.listeners)
 
     @property
     def _with_password(self) -> list[str]:
@@ -172,15 +174,17 @@ class Security:
             if listener.reauth_ms is not None:
                 require(release, f"reauth_ms={listener.reauth_ms}", "re-authentication")
         if len(self.listeners) > 1:
-            require(release, f"listeners={[each.name for each in self.listeners]}", "several secured listeners")
+            require(release, f"listeners={[listener.name for listener in self.listeners]}", "several secured listeners")
         if self.acls is not None:
             require(release, "acls", "ACLs by CreateAcls")
-        if is_legacy(release) and any(each.name != each.protocol for each in self.listeners):
+        if is_legacy(release) and any(listener.name != listener.protocol for listener in self.listeners):
             raise OptionError(f"listener {self.listeners[0].name!r}: Kafka {version} names a listener by its protocol")
 
     def listener(self, name: str | None = None) -> Listener:
         """The one of this name; the first one without a name."""
-        for each in self.listeners:
-            if name is None or each.name == name.upper():
-                return each
-        raise OptionError(f"listener {name!r}: this broker has {', '.join(each.name for each in self.listeners)}")
+        for listener in self.listeners:
+            if name is None or listener.name == name.upper():
+                return listener
+        raise OptionError(
+            f"listener {name!r}: this broker has {', '.join(listener.name for listener in self.listeners)}"
+        )

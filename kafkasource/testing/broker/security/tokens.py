@@ -1,4 +1,4 @@
-"""Tokens for OAUTHBEARER: a signer whose JWKS the broker reads from a file, and tokens without a signature.
+"""Tokens for OAUTHBEARER: a signer whose JWKS the broker reads from a file.
 
 Needs `cryptography` (the extra `kafkasource[tls]`); only a broker with signed tokens imports this module.
 """
@@ -36,11 +36,6 @@ class TokenSigner:
         payload = _claims(subject, lifetime_s) | {"aud": TOKEN_AUDIENCE, "iss": TOKEN_ISSUER, **(claims or {})}
         signed = ".".join(map(_encoded, ({"alg": "RS256", "kid": _KEY_ID, "typ": "JWT"}, payload)))
         return f"{signed}.{_base64(self._key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
-
-
-def unsecured_token(subject: str, lifetime_s: float = LIFETIME_S) -> str:
-    """A token without a signature, as a listener takes it that has no `signed_tokens`."""
-    return ".".join(map(_encoded, ({"alg": "none"}, _claims(subject, lifetime_s)))) + "."
 
 
 def _claims(subject: str, lifetime_s: float) -> dict[str, object]:
