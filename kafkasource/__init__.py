@@ -121,5 +121,7 @@ def serve_metrics(
     OptionError for a certificate, a key or a token that cannot be used.
     """
     from kafkasource.tools.monitor.served import ServedMetrics
+    from kafkasource.tools.web.serving import Listening
 
-    return ServedMetrics(spark, port, host, cluster_name, groups, sinks, allowed_hosts, token, certificate, key)
+    at = Listening(host, port, allowed_hosts, token, certificate, key)
+    return ServedMetrics(spark, at, cluster_name, groups, sinks)

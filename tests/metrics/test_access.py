@@ -16,10 +16,11 @@ import pytest
 from spark_progress import progress
 
 from kafkasource.metrics.counting import ProcessCounts
-from kafkasource.tools.monitor.endpoint import KIND, Endpoint
+from kafkasource.tools.monitor.endpoint import MetricsServer
 from kafkasource.tools.monitor.queries import Queries
 from kafkasource.tools.web import handler, server
 from kafkasource.tools.web.access import Access, host_of
+from kafkasource.tools.web.serving import Listening
 
 PATHS = ("/", "/metrics", "/api/queries", "/api/queries/query-1", "/api/metrics", "/none")
 
@@ -32,7 +33,8 @@ def serve():
     def serve(host="127.0.0.1", **how):
         queries = Queries("prod")
         queries.progressed(progress(0, 1_700_000_000.0, {0: 1}, {0: 9}))
-        opened.append(Endpoint(host, 0, ProcessCounts(publish=lambda _: None).snapshot, queries, **how))
+        counts = ProcessCounts(publish=lambda _: None)
+        opened.append(MetricsServer(Listening(host, **how), counts.snapshot, queries))
         return opened[-1]
 
     yield serve
@@ -219,7 +221,7 @@ def test_the_environment_may_have_the_token(serve, monkeypatch):
 
 
 def test_no_token_is_shown_in_a_repr():
-    assert "s3cret" not in repr(Access.of(KIND, [], "s3cret"))
+    assert "s3cret" not in repr(Access.of(MetricsServer.kind, [], "s3cret"))
 
 
 def test_hosts_without_their_ports():

@@ -12,8 +12,9 @@ from spark_progress import progress
 
 from kafkasource.metrics.counting import ProcessCounts
 from kafkasource.metrics.snapshot import added
-from kafkasource.tools.monitor.endpoint import Endpoint
+from kafkasource.tools.monitor.endpoint import MetricsServer
 from kafkasource.tools.monitor.queries import Queries
+from kafkasource.tools.web.serving import Listening
 
 BEGAN = 1_700_000_000.0
 AWKWARD = 'a "quoted"\\name\n<b>'
@@ -34,7 +35,7 @@ def served():
     counts.count("kafkasource_records_discarded_total", 77, "west", AWKWARD, "0")
     for seconds in (0.002, 0.3, 99.0):
         counts.observe("kafkasource_produce_latency_seconds", seconds, "east")
-    endpoint = Endpoint("127.0.0.1", 0, lambda: added([counts.snapshot(), queries.snapshot()]), queries)
+    endpoint = MetricsServer(Listening(), lambda: added([counts.snapshot(), queries.snapshot()]), queries)
     yield endpoint
     endpoint.close()
 
@@ -91,7 +92,7 @@ def test_the_page_never_shows_a_number_for_a_lag_in_seconds_that_is_not_known(br
             now[0] = BEGAN + second
             end = latest if query == "read" else {0: 0, 1: 50}
             queries.progressed(progress(second, now[0], end, latest, rows=1, query=query))
-    endpoint = Endpoint("127.0.0.1", 0, queries.snapshot, queries)
+    endpoint = MetricsServer(Listening(), queries.snapshot, queries)
     try:
         page = browse(endpoint.url + "/")
     finally:
@@ -145,4 +146,4 @@ def test_the_page_needs_no_prometheus_client(served, monkeypatch):
 
 def test_a_port_that_is_taken_is_an_error(served):
     with pytest.raises(OSError, match="in use"):
-        Endpoint("127.0.0.1", served.port, lambda: added([]))
+        MetricsServer(Listening(port=served.port), lambda: added([]))

@@ -10,7 +10,7 @@ from spark_progress import progress
 from kafkasource.mirror import toml_file
 from kafkasource.mirror.plan import routes
 from kafkasource.mirror.positions import Logs, Reader, Record, replan
-from kafkasource.tools.cli.mirror_status import IN_LOG_S, Status
+from kafkasource.tools.cli.mirror_status import IN_LOG_S, MirrorStatus
 
 BEGAN = 1_700_000_000.0
 FILE = """
@@ -43,7 +43,7 @@ def run():
 def said(run):
     """Advances the clock, gives the query this progress, and returns what was printed."""
     now, stream = [BEGAN], io.StringIO()
-    status = Status([run], stream, lambda: now[0])
+    status = MirrorStatus([run], stream, lambda: now[0])
     query = SimpleNamespace(lastProgress=None)
 
     def after(seconds, told=None):

@@ -12,7 +12,8 @@ from certificate_maker import authority
 
 from kafkasource.errors import OptionError
 from kafkasource.metrics.snapshot import Snapshot
-from kafkasource.tools.monitor.endpoint import Endpoint
+from kafkasource.tools.monitor.endpoint import MetricsServer
+from kafkasource.tools.web.serving import Listening
 
 NOTHING_COUNTED = Snapshot(process="")  # not this process's own: other tests count in it, too
 
@@ -41,7 +42,8 @@ def serve(files):
 
     def serve(**how):
         certificate, key = files("first")
-        opened.append(Endpoint("127.0.0.1", 0, lambda: NOTHING_COUNTED, certificate=certificate, key=key, **how))
+        at = Listening(certificate=certificate, key=key, **how)
+        opened.append(MetricsServer(at, lambda: NOTHING_COUNTED))
         return opened[-1]
 
     yield serve
@@ -106,7 +108,7 @@ def test_files_that_cannot_be_used_are_said_at_once(files, root, tmp_path):
     other.write_text(root.issue("other").key_pem("secret"))
     for wrong in ((certificate, other), (tmp_path / "none.pem", key), (None, key)):
         with pytest.raises(OptionError, match="metrics server"):
-            Endpoint("127.0.0.1", 0, lambda: NOTHING_COUNTED, certificate=wrong[0], key=wrong[1])
+            MetricsServer(Listening(certificate=wrong[0], key=wrong[1]), lambda: NOTHING_COUNTED)
 
 
 def test_the_command_serves_with_the_files_of_its_arguments(files, root, tmp_path):
@@ -125,7 +127,7 @@ def test_the_environment_may_name_the_files(files, root, monkeypatch):
     certificate, key = files("first")
     monkeypatch.setenv("KAFKASOURCE_METRICS_CERTIFICATE", str(certificate))
     monkeypatch.setenv("KAFKASOURCE_METRICS_KEY", str(key))
-    served = Endpoint("127.0.0.1", 0, lambda: NOTHING_COUNTED)
+    served = MetricsServer(Listening(), lambda: NOTHING_COUNTED)
     try:
         assert isinstance(get(root, served.url), list)
     finally:

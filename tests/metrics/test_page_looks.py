@@ -5,8 +5,9 @@ import pytest
 from spark_progress import progress
 
 from kafkasource.metrics.snapshot import Snapshot
-from kafkasource.tools.monitor.endpoint import Endpoint
+from kafkasource.tools.monitor.endpoint import MetricsServer
 from kafkasource.tools.monitor.queries import Queries
+from kafkasource.tools.web.serving import Listening
 
 BEGAN = 1_700_000_000.0  # `date -u -d @1700000000`: 2023-11-14 22:13:20
 PARTITIONS = 20  # more than the page shows at once
@@ -26,7 +27,7 @@ def served():
             end, latest = dict.fromkeys(range(PARTITIONS), batch * 100), dict.fromkeys(range(PARTITIONS), 120_000)
             queries.progressed(progress(batch, time_s, end, latest, rows=2000, name=name, rates=(20.5, 1234.5)))
         written = {("kafkasource_records_written_total", (name, "t")): 12_345}
-        made.append(Endpoint("127.0.0.1", 0, lambda: Snapshot("", 0, written, {}, {}), queries))
+        made.append(MetricsServer(Listening(), lambda: Snapshot("", 0, written, {}, {}), queries))
         return made[-1], queries
 
     yield serve

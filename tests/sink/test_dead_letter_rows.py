@@ -21,7 +21,7 @@ from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.columns import InvalidSchema, SinkSchema
 from kafkasource.sink.writer import BatchWriter
-from kafkasource.tools.admin.dead_letters import Origin
+from kafkasource.tools.admin.dead_letters import LetterOrigin
 from kafkasource.tools.admin.replay import Choice
 
 TYPES = {
@@ -335,6 +335,6 @@ def test_a_replay_knows_such_letters_from_records_and_from_letters_of_a_second_l
     said = [{"key": f"__dlq.errors.{name}", "value": b"x"} for name in ("topic", "message", "field")]
     mark = {"key": "__dlq.errors.value.format", "value": b"json"}
     choice = Choice("dlq")
-    assert choice.takes(Origin.of(said))
-    assert not choice.takes(Origin.of([*said, mark]))
-    assert choice.takes(Origin.of([*said, mark, *said]))  # it was read, and could not be decoded
+    assert choice.takes(LetterOrigin.of(said))
+    assert not choice.takes(LetterOrigin.of([*said, mark]))
+    assert choice.takes(LetterOrigin.of([*said, mark, *said]))  # it was read, and could not be decoded

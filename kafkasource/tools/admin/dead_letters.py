@@ -16,7 +16,7 @@ _MOST_DIGITS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class LetterOrigin:
     """The headers of one dead letter. None: the record lacks the header, as an ordinary record does."""
 
     topic: str | None = None
@@ -27,13 +27,13 @@ class Origin:
     is_row: bool = False  # JSON of a row that a writer's schema did not take: no record as it was
 
     @classmethod
-    def of(cls, headers: list[dict[str, Any]] | None) -> Origin:
+    def of(cls, headers: list[dict[str, Any]] | None) -> LetterOrigin:
         """The last header of a name counts: a dead letter may be one for the second time."""
         rows = headers or []
-        last = {each["key"]: each["value"] for each in rows}
+        last = {header["key"]: header["value"] for header in rows}
         # Before the last name of a topic stands what a dead letter had that was read, and has become one again.
-        last_of_topic = max((place for place, each in enumerate(rows) if each["key"] == TOPIC), default=-1)
-        of_this_life = {each["key"]: each["value"] for each in rows[last_of_topic + 1 :]}
+        last_of_topic = max((place for place, header in enumerate(rows) if header["key"] == TOPIC), default=-1)
+        of_this_life = {header["key"]: header["value"] for header in rows[last_of_topic + 1 :]}
         texts = (*(last.get(name) for name in (TOPIC, PARTITION, OFFSET, MESSAGE)), of_this_life.get(CLUSTER_ID))
         said = [None if text is None else text.decode(errors="replace") for text in texts]
         topic, partition, offset, reason, cluster_id = said
@@ -49,7 +49,7 @@ class Origin:
 
 
 @dataclass(slots=True)
-class Kind:
+class ReasonCount:
     """Dead letters of one topic with the same reason."""
 
     topic: str | None
@@ -61,24 +61,24 @@ class Kind:
     rows: int = 0  # of them such that are rows as JSON
 
 
-def kinds_of(batches: Iterable[pa.RecordBatch]) -> list[Kind]:
+def counts_by_reason(batches: Iterable[pa.RecordBatch]) -> list[ReasonCount]:
     """The kinds among rows of the source, which have headers; the most frequent first."""
-    found: dict[tuple[str | None, ...], Kind] = {}
+    counts: dict[tuple[str | None, ...], ReasonCount] = {}
     for batch in batches:
         for origin in origins_of(batch):
             key = origin.topic, origin.reason, origin.cluster_id
-            kind = found.setdefault(key, Kind(*key))
-            kind.records += 1
-            kind.rows += origin.is_row
-            kind.last_partition, kind.last_offset = origin.partition, origin.offset
-    return sorted(found.values(), key=lambda kind: -kind.records)
+            count = counts.setdefault(key, ReasonCount(*key))
+            count.records += 1
+            count.rows += origin.is_row
+            count.last_partition, count.last_offset = origin.partition, origin.offset
+    return sorted(counts.values(), key=lambda count: -count.records)
 
 
 def with_reason(batch: pa.RecordBatch, words: str) -> pa.RecordBatch:
     """The dead letters whose reason has these words in it, in any case."""
-    rows = [number for number, each in enumerate(origins_of(batch)) if words.lower() in (each.reason or "").lower()]
+    rows = [number for number, origin in enumerate(origins_of(batch)) if words.lower() in (origin.reason or "").lower()]
     return batch.take(rows) if rows else batch.slice(0, 0)
 
 
-def origins_of(batch: pa.RecordBatch) -> list[Origin]:
-    return [Origin.of(headers) for headers in batch.column("headers").to_pylist()]
+def origins_of(batch: pa.RecordBatch) -> list[LetterOrigin]:
+    return [LetterOrigin.of(headers) for headers in batch.column("headers").to_pylist()]

@@ -12,7 +12,7 @@ from kafkasource.types import TOPIC_NAME
 
 if TYPE_CHECKING:
     from kafkasource.kafka.cluster.cluster import Cluster
-    from kafkasource.tools.admin.dead_letters import Origin
+    from kafkasource.tools.admin.dead_letters import LetterOrigin
 
 
 class Destinations:
@@ -22,7 +22,7 @@ class Destinations:
         self._cluster = cluster
         self._found: dict[str, Collection[int] | str] = {}  # partitions, or why the topic is none to send to
 
-    def refusal(self, origin: Origin) -> str | None:
+    def refusal(self, origin: LetterOrigin) -> str | None:
         """Why a letter cannot go back. None: it can. May ask the cluster."""
         topic, here = origin.topic or "", self._cluster.metadata.cluster_id
         # A letter without an id is of this cluster: share groups write to their own.
@@ -30,11 +30,11 @@ class Destinations:
             return f"topic {topic!r} is of cluster {origin.cluster_id}, and this is {here}"
         if topic not in self._found:
             self._found[topic] = self._look(topic)
-        found = self._found[topic]
-        if isinstance(found, str):
-            return found
+        partitions = self._found[topic]
+        if isinstance(partitions, str):
+            return partitions
         number = origin.partition_number
-        return None if number is None or number in found else f"topic {topic!r} has no partition {number}"
+        return None if number is None or number in partitions else f"topic {topic!r} has no partition {number}"
 
     def _look(self, topic: str) -> Collection[int] | str:
         if not TOPIC_NAME.fullmatch(topic):  # a request has no room for one of 32 kB

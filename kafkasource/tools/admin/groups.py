@@ -48,31 +48,31 @@ class AllGroups:
 def all_groups(cluster: Cluster) -> AllGroups:
     """All groups, by name. A group that may not be described has the reason beside it."""
     groups, unreachable = cluster.groups.list_reachable()
-    described = cluster.groups.describe_each([each.group for each in groups if each.type in _OF_CONSUMERS])
+    described = cluster.groups.describe_each([group.group for group in groups if group.type in _OF_CONSUMERS])
     lines = []
-    for each in groups:
-        known = described.get(each.group)
+    for group in groups:
+        known = described.get(group.group)
         refusal = known if isinstance(known, BrokerError) else None
         known = None if isinstance(known, BrokerError) else known
-        state = known.state if known else each.state
+        state = known.state if known else group.state
         members = len(known.members) if known else None
-        protocol = each.protocol_type or None
-        lines.append(GroupLine(each.group, state, members, protocol, each.type, each.coordinator_id, refusal))
+        protocol = group.protocol_type or None
+        lines.append(GroupLine(group.group, state, members, protocol, group.type, group.coordinator_id, refusal))
     return AllGroups(lines, unreachable)
 
 
-def as_json(found: LagReport) -> dict[str, object]:
+def as_json(report: LagReport) -> dict[str, object]:
     """A group with its members and its lag by partition."""
-    group = found.group
+    group = report.group
     members = [
         {
-            "member": each.member_id,
-            "instance": each.instance_id,
-            "client": each.client_id,
-            "host": each.host,
-            **({"to_come": [str(tp) for tp in sorted(each.to_come)]} if each.to_come else {}),
+            "member": member.member_id,
+            "instance": member.instance_id,
+            "client": member.client_id,
+            "host": member.host,
+            **({"to_come": [str(tp) for tp in sorted(member.to_come)]} if member.to_come else {}),
         }
-        for each in (group.members if group else ())
+        for member in (group.members if group else ())
     ]
     about = {"type": group.type if group else None, "assignor": group.assignor if group else None}
-    return {**found.as_json(), **about, "members": members}
+    return {**report.as_json(), **about, "members": members}

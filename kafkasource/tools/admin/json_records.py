@@ -46,8 +46,8 @@ def from_json(document: object, *, errors: str = "strict") -> Row:
         "key": _bytes(document, "key", errors),
         "value": _bytes(document, "value", errors),
         "headers": [
-            {"key": _name(each["key"]), "value": _bytes(each, "value", errors)}
-            for each in _headers(document.get("headers"))
+            {"key": _name(header["key"]), "value": _bytes(header, "value", errors)}
+            for header in _headers(document.get("headers"))
         ],
         "partition": None if document.get("partition") is None else _partition(document["partition"]),
         "timestamp": _timestamp(document.get("timestamp")),
@@ -81,16 +81,16 @@ _HEADERS = 'headers are [{"key": "name", "value": "text"}], {"name": "text"}, or
 def _headers(value: Any) -> list[Row]:
     """The headers in one shape, of the three that clients print."""
     if isinstance(value, dict):
-        return [{"key": name, "value": each} for name, each in value.items()]
+        return [{"key": name, "value": text} for name, text in value.items()]
     if not isinstance(value, list | None):
         raise ValueError(f"{_HEADERS}; this is {json.dumps(value)[:80]}")
-    found: list[Any] = value or []
-    if found and isinstance(found[0], str) and len(found) % 2 == 0:
-        found = [{"key": name, "value": each} for name, each in zip(found[::2], found[1::2], strict=True)]
-    for each in found:
-        if not isinstance(each, dict) or not isinstance(each.get("key"), str):
-            raise ValueError(f"{_HEADERS}; one of these is {json.dumps(each)[:80]}")
-    return found
+    headers: list[Any] = value or []
+    if headers and isinstance(headers[0], str) and len(headers) % 2 == 0:
+        headers = [{"key": name, "value": text} for name, text in zip(headers[::2], headers[1::2], strict=True)]
+    for header in headers:
+        if not isinstance(header, dict) or not isinstance(header.get("key"), str):
+            raise ValueError(f"{_HEADERS}; one of these is {json.dumps(header)[:80]}")
+    return headers
 
 
 def _name(value: object) -> str:

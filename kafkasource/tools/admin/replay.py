@@ -46,7 +46,7 @@ from kafkasource.kafka.producer.producer_id import TaskTransaction
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.partitioner import partitioner_of
-from kafkasource.tools.admin.dead_letters import Origin, origins_of
+from kafkasource.tools.admin.dead_letters import LetterOrigin, origins_of
 from kafkasource.tools.admin.destinations import Destinations
 from kafkasource.tools.admin.topics import existing
 from kafkasource.types import TopicPartition
@@ -98,7 +98,7 @@ class Done:
     def parse(cls, offset: int, text: str, what: str) -> Done:
         """From a committed offset and the text beside it. Raises KafkaSourceError where the text is not ours."""
         try:
-            pairs = [tuple(map(int, each.split("-"))) for each in text.split(",") if each]
+            pairs = [tuple(map(int, pair.split("-"))) for pair in text.split(",") if pair]
             return cls.of([(0, offset - 1), *((first, last) for first, last in pairs)])
         except ValueError:
             raise KafkaSourceError(
@@ -110,7 +110,7 @@ class Done:
     def of(cls, ranges: Iterable[tuple[int, int]]) -> Done:
         """Offsets in any of the ranges are done."""
         apart: list[tuple[int, int]] = []
-        for first, last in sorted(each for each in ranges if each[0] <= each[1]):
+        for first, last in sorted(pair for pair in ranges if pair[0] <= pair[1]):
             if apart and first <= apart[-1][1] + 1:
                 apart[-1] = apart[-1][0], max(apart[-1][1], last)
             else:
@@ -137,7 +137,7 @@ class Done:
         later = [(max(first, self.next_offset), last) for first, last in self.before if last >= self.next_offset]
         if self.first_left is None:
             return self.next_offset, _text(later)
-        return self.first_left, _text([each for each in self._ranges if each[0] > self.first_left] + later)
+        return self.first_left, _text([done for done in self._ranges if done[0] > self.first_left] + later)
 
 
 def _text(ranges: Sequence[tuple[int, int]]) -> str:
@@ -153,7 +153,7 @@ class Choice:
     to: str | None = None  # one topic for all of them
     from_topic: str | None = None  # only those that came from this topic
 
-    def takes(self, origin: Origin) -> bool:
+    def takes(self, origin: LetterOrigin) -> bool:
         """Is it a dead letter of another topic, with the reason? One of this topic itself would come back for ever."""
         target = self.to or origin.topic
         known = origin.reason is not None and target is not None and target != self.topic and not origin.is_row
@@ -161,9 +161,9 @@ class Choice:
             known and self.from_topic in (None, origin.topic) and self.reason.lower() in (origin.reason or "").lower()
         )
 
-    def back(self, rows: pa.RecordBatch, origins: Sequence[Origin]) -> pa.RecordBatch:
+    def back(self, rows: pa.RecordBatch, origins: Sequence[LetterOrigin]) -> pa.RecordBatch:
         """The records as they were: their bytes, their own headers, their time, and their partition in their topic."""
-        headers = [own_headers(each) for each in rows.column("headers").to_pylist()]
+        headers = [own_headers(own) for own in rows.column("headers").to_pylist()]
         # In another topic the key decides, and where nobody knows the partition.
         partitions = [None if self.to else origin.partition_number for origin in origins]
         columns = {name: rows.column(name) for name in ("key", "value", "timestamp")}
@@ -179,14 +179,14 @@ def own_headers(headers: Sequence[Mapping[str, object]] | None) -> list[Mapping[
     Earlier headers with these names belong to the record, which was a dead letter before. Each set of such headers
     begins with the topic's name."""
     rows = list(headers or ())
-    topics = [number for number, each in enumerate(rows) if each["key"] == TOPIC]
+    topics = [number for number, header in enumerate(rows) if header["key"] == TOPIC]
     begin = topics[-1] if len(topics) > 1 else 0
     last = {
-        each["key"]: number
-        for number, each in enumerate(rows)
-        if number >= begin and str(each["key"]).startswith(PREFIX)
+        header["key"]: number
+        for number, header in enumerate(rows)
+        if number >= begin and str(header["key"]).startswith(PREFIX)
     }
-    return [each for number, each in enumerate(rows) if number not in last.values()] or None
+    return [header for number, header in enumerate(rows) if number not in last.values()] or None
 
 
 class Replay:
@@ -248,18 +248,18 @@ class Replay:
         broker omits those whose first offset came with a transaction that has just ended (Kafka 3.9)."""
         ranges: dict[TopicPartition, list[tuple[int, int]]] = {}
         for group in (self._group, self._kept_group):
-            for tp, found in self._reader.cluster.groups.committed(group, partitions).items():
-                if found is not None:
-                    done = Done.parse(found.offset, found.text, f"group {group!r}, {tp}")
+            for tp, committed in self._reader.cluster.groups.committed(group, partitions).items():
+                if committed is not None:
+                    done = Done.parse(committed.offset, committed.text, f"group {group!r}, {tp}")
                     ranges.setdefault(tp, []).extend(done.before)
-        return {tp: Done.of(each) for tp, each in ranges.items()}
+        return {tp: Done.of(pairs) for tp, pairs in ranges.items()}
 
     def _partitions(self) -> list[TopicPartition]:
         return existing(self._reader.cluster, [self._choice.topic])[self._choice.topic].topic_partitions
 
     def _keep(self, done: Mapping[TopicPartition, Done]) -> None:
         """The copy of what is committed."""
-        offsets = {tp: each.committed for tp, each in done.items()}
+        offsets = {tp: partition_done.committed for tp, partition_done in done.items()}
         try:
             self._reader.cluster.groups.keep(self._kept_group, offsets, RETENTION_MS)
         except UnsupportedApiVersion as error:  # of no release yet: each serves a version with the field
@@ -268,7 +268,7 @@ class Replay:
                 *(self._choice.topic, error),
             )
 
-    def _chosen(self, done: dict[TopicPartition, Done]) -> Iterator[tuple[pa.RecordBatch, list[Origin]]]:
+    def _chosen(self, done: dict[TopicPartition, Done]) -> Iterator[tuple[pa.RecordBatch, list[LetterOrigin]]]:
         """The rows that go back, with their origins, batch by batch; none is empty. Marks them in `done`."""
         for batch in self._reader:
             numbers, origins = [], []
@@ -291,7 +291,7 @@ class Replay:
                 yield batch.take(pa.array(numbers, pa.int64())), origins
 
     def _send(
-        self, producer: Producer, transaction: TaskTransaction, rows: pa.RecordBatch, origins: Sequence[Origin]
+        self, producer: Producer, transaction: TaskTransaction, rows: pa.RecordBatch, origins: Sequence[LetterOrigin]
     ) -> Counter[str]:
         back = self._choice.back(rows, origins)
         schema = SinkSchema(None, {name: number for number, name in enumerate(back.schema.names)})
@@ -309,7 +309,7 @@ class Replay:
     def _mark(self, transaction: TaskTransaction, done: Mapping[TopicPartition, Done]) -> None:
         """The offsets of the group, in the transaction."""
         transactions, version = self._reader.cluster.transactions, transaction.transaction_version
-        offsets = {tp: each.committed for tp, each in done.items()}
+        offsets = {tp: partition_done.committed for tp, partition_done in done.items()}
         for tp, (_, text) in offsets.items():
             if len(text) > MAX_METADATA_BYTES:
                 raise KafkaSourceError(

@@ -29,8 +29,8 @@ def described_topics(cluster: Cluster, topics: Iterable[str]) -> dict[str, Topic
     if cluster.supports(METADATA, 4):
         return cluster.topics.describe(names, propagation_ms=0)
     there = {topic.name for topic in cluster.topics.list()}
-    found = cluster.topics.describe([name for name in names if name in there], propagation_ms=0)
-    return {name: found.get(name) for name in names}
+    described = cluster.topics.describe([name for name in names if name in there], propagation_ms=0)
+    return {name: described.get(name) for name in names}
 
 
 def existing(cluster: Cluster, topics: Iterable[str]) -> dict[str, TopicMetadata]:
@@ -65,8 +65,8 @@ class Bounds(NamedTuple):
 
 def health(topic: TopicMetadata) -> str:
     """`ok`, or how many partitions have no leader, or too few replicas in sync."""
-    leaderless = sum(one.leader_id is None for one in topic.partitions.values())
-    behind = sum(len(one.in_sync_replicas) < len(one.replicas) for one in topic.partitions.values())
+    leaderless = sum(partition.leader_id is None for partition in topic.partitions.values())
+    behind = sum(len(partition.in_sync_replicas) < len(partition.replicas) for partition in topic.partitions.values())
     if leaderless:
         return f"{leaderless} without a leader"
     return f"{behind} under-replicated" if behind else "ok"
@@ -97,7 +97,7 @@ def totals(topic: TopicMetadata, bounds: Mapping[TopicPartition, Bounds], sizes:
     return {
         "topic": topic.name,
         "partitions": len(topic.partitions),
-        "replication": max((len(each.replicas) for each in topic.partitions.values()), default=0),
+        "replication": max((len(partition.replicas) for partition in topic.partitions.values()), default=0),
         "offsets": sum(filter(None, known)) if known else None,
         "bytes": sizes.total(topic.topic_partitions),
         "health": health(topic),
@@ -125,14 +125,14 @@ def logs(topic: TopicMetadata, bounds: Mapping[TopicPartition, Bounds], sizes: L
 class Settings(NamedTuple):
     """The settings of topics, by name. `unknown`: why there are none for some topics; None: there are some for each."""
 
-    found: Mapping[str, Sequence[Setting]]
+    by_topic: Mapping[str, Sequence[Setting]]
     unknown: str | None
 
 
 def settings_of(cluster: Cluster, topics: Iterable[str]) -> Settings:
     """All settings of topics. Raises no KafkaSourceError: what else there is to show of a topic is shown."""
     try:
-        found, refused = cluster.topics.settings_or_refusals(topics)
+        by_topic, refused = cluster.topics.settings_or_refusals(topics)
     except KafkaSourceError as error:
         return Settings({}, str(error))
-    return Settings(found, next(map(str, refused.values()), None))
+    return Settings(by_topic, next(map(str, refused.values()), None))

@@ -152,19 +152,19 @@ class _Parser(argparse.ArgumentParser):
     misspelt command or option."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        found, unknown = super().parse_known_args(args, namespace)
+        arguments, unknown = super().parse_known_args(args, namespace)
         if unknown and self._subparsers is None:
             known = [name for name in self._option_string_actions if name.startswith("--")]
             meant = did_you_mean(unknown[0].partition("=")[0], known) if unknown[0].startswith("--") else ""
-            meant += "".join(f" ({each} of kcat: {_OF_KCAT[each]})" for each in unknown if each in _OF_KCAT)
+            meant += "".join(f" ({option} of kcat: {_OF_KCAT[option]})" for option in unknown if option in _OF_KCAT)
             self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
-        return found, unknown
+        return arguments, unknown
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Suggest the nearest name. argparse offers no public hook; this method is the same from Python 3.10 on."""
         if action.choices is None or value in action.choices:
             return
-        known = [str(each) for each in action.choices]
+        known = [str(choice) for choice in action.choices]
         here = _IN_OTHER_TOOLS.get(value)
         meant = did_you_mean(str(value), known) if here is None else f" (it is `pykafka {here}` here)"
         raise argparse.ArgumentError(action, f"{value!r} is not one of {', '.join(known)}{meant}")

@@ -44,22 +44,22 @@ def at_least(least: int) -> Callable[[str], int]:
 
     def number(text: str) -> int:
         try:
-            found = int(text)
+            value = int(text)
         except ValueError:
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-        if found < least:
+        if value < least:
             raise argparse.ArgumentTypeError(f"{text} is less than {least}")
-        return found
+        return value
 
     return number
 
 
 def port(text: str) -> int:
     """An argparse type: the number of a TCP port; 0: any that is free."""
-    found = at_least(0)(text)
-    if found > _LAST_PORT:
+    number = at_least(0)(text)
+    if number > _LAST_PORT:
         raise argparse.ArgumentTypeError(f"{text} is not a port: the highest is {_LAST_PORT}")
-    return found
+    return number
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -41,8 +41,8 @@ def file_options(arguments: argparse.Namespace) -> dict[str, str]:
     A warning names unknown options, and the command goes on, as Kafka's tools do: several programs share such files.
     """
     properties_of_file(arguments)
-    found: dict[str, str] = arguments.file_options
-    return found
+    options_of_file: dict[str, str] = arguments.file_options
+    return options_of_file
 
 
 def registry_options(arguments: argparse.Namespace) -> dict[str, str]:
@@ -50,8 +50,8 @@ def registry_options(arguments: argparse.Namespace) -> dict[str, str]:
 
     TLS for the registry needs a prefix: without one it is the brokers'.
     """
-    found = properties_of_file(arguments)
-    return {name: text for key, text in found.items() if (name := _of_registry(key)) is not None}
+    properties_read = properties_of_file(arguments)
+    return {name: text for key, text in properties_read.items() if (name := _of_registry(key)) is not None}
 
 
 def bare(key: str) -> str:
@@ -72,8 +72,8 @@ def properties_of_file(arguments: argparse.Namespace) -> dict[str, str]:
     """
     if not hasattr(arguments, "properties_of_file"):
         place, named = _place(arguments)
-        arguments.properties_of_file = found = {} if not place else _read(place, named)
-        arguments.file_options = _options_of(found, named)
+        arguments.properties_of_file = read = {} if not place else _read(place, named)
+        arguments.file_options = _options_of(read, named)
     found_before: dict[str, str] = arguments.properties_of_file
     return found_before
 
@@ -85,8 +85,8 @@ def _place(arguments: argparse.Namespace) -> tuple[str | None, str]:
     of_environment = os.environ.get(ENVIRONMENT)
     if of_environment:
         return of_environment, f"{ENVIRONMENT}={of_environment}"
-    found = _of_running_broker(arguments)
-    return found, f"{found}, of the broker that runs here"
+    file = _of_running_broker(arguments)
+    return file, f"{file}, of the broker that runs here"
 
 
 def _read(place: str, named: str) -> dict[str, str]:
@@ -102,9 +102,9 @@ def _read(place: str, named: str) -> dict[str, str]:
         raise OptionError(f"{named}: {error}") from None
 
 
-def _options_of(found: dict[str, str], named: str) -> dict[str, str]:
+def _options_of(given: dict[str, str], named: str) -> dict[str, str]:
     known, others = {}, []
-    for key, text in found.items():
+    for key, text in given.items():
         name = options.canonical(f"kafka.{key}")
         if name in options.BY_NAME:
             known[name] = text

@@ -25,7 +25,7 @@ from kafkasource.tools.cli.tables import show
 
 if TYPE_CHECKING:
     from kafkasource.reader import Reader
-    from kafkasource.tools.admin.dead_letters import Kind
+    from kafkasource.tools.admin.dead_letters import ReasonCount
     from kafkasource.tools.admin.replay import Replay
 
 HELP = "dead letters: how many for which reason, which, and back to where they came from"
@@ -63,27 +63,35 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from kafkasource.tools.admin.dead_letters import kinds_of
+    from kafkasource.tools.admin.dead_letters import counts_by_reason
 
     with _reader(arguments) as reader:
-        kinds = kinds_of(reader)
+        kinds = counts_by_reason(reader)
     if arguments.json:
-        print(json.dumps([asdict(kind) for kind in kinds], indent=1))
+        print(json.dumps([asdict(count) for count in kinds], indent=1))
         return 0
     titles = ("records", "topic", "of cluster", "reason", "last partition", "last offset", "as")
     rows = [
-        (each.records, each.topic, each.cluster_id, each.reason, each.last_partition, each.last_offset, _form(each))
-        for each in kinds
+        (
+            count.records,
+            count.topic,
+            count.cluster_id,
+            count.reason,
+            count.last_partition,
+            count.last_offset,
+            _form(count),
+        )
+        for count in kinds
     ]
     show(titles, rows)
     return 0
 
 
-def _form(kind: Kind) -> str:
+def _form(count: ReasonCount) -> str:
     """The form of these dead letters: the bytes of records, or rows that no schema took."""
-    if kind.rows == kind.records:
+    if count.rows == count.records:
         return "rows in JSON"
-    return "records" if kind.rows == 0 else "records, rows in JSON"
+    return "records" if count.rows == 0 else "records, rows in JSON"
 
 
 def _show(arguments: argparse.Namespace) -> int:

@@ -33,12 +33,12 @@ _NOTHING = object()  # differs from every value of JSON
 
 def parsed(text: str) -> Filter:
     """An argparse type."""
-    place, found, wanted = text.partition("=")
-    if found and place == "key":
+    place, equals, wanted = text.partition("=")
+    if equals and place == "key":
         return _Key(wanted.encode())
-    if found and place.startswith("header.") and place != "header.":
+    if equals and place.startswith("header.") and place != "header.":
         return _Header(place.removeprefix("header."), wanted.encode())
-    if found and _PATH.fullmatch(place):
+    if equals and _PATH.fullmatch(place):
         return _Json([name or int(number) for name, number in _STEP.findall(place)], wanted)
     raise argparse.ArgumentTypeError(f"{text!r} is not {SYNTAX}")
 
@@ -48,7 +48,7 @@ class _Key:
         self._wanted = wanted
 
     def __call__(self, batch: pa.RecordBatch) -> list[bool]:
-        return [each == self._wanted for each in as_bytes(batch.column("key"))]
+        return [key == self._wanted for key in as_bytes(batch.column("key"))]
 
 
 class _Header:
@@ -60,8 +60,8 @@ class _Header:
         if headers.null_count == len(headers):
             return [False] * len(headers)
         return [
-            any(one["key"] == self._name and one["value"] == self._wanted for one in each or ())
-            for each in headers.to_pylist()
+            any(header["key"] == self._name and header["value"] == self._wanted for header in record_headers or ())
+            for record_headers in headers.to_pylist()
         ]
 
 
@@ -75,8 +75,8 @@ class _Json:
 
         column = batch.column("value")
         if is_binary(column) or types.is_string(column.type):
-            return [each is not None and self._matches(_of_json(each)) for each in column.to_pylist()]
-        return [self._matches(each) for each in json_values(column)]
+            return [value is not None and self._matches(_of_json(value)) for value in column.to_pylist()]
+        return [self._matches(value) for value in json_values(column)]
 
     def _matches(self, value: Any) -> bool:
         for step in self._path:
@@ -115,18 +115,18 @@ class Selection:
         import pyarrow as pa
 
         rows: Sequence[int] = range(batch.num_rows)
-        found = batch
-        for each in self._filters:
-            rows = [row for row, holds in zip(rows, each(found), strict=True) if holds]
-            found = batch.take(pa.array(rows, pa.int64()))
+        selected = batch
+        for matches in self._filters:
+            rows = [row for row, holds in zip(rows, matches(selected), strict=True) if holds]
+            selected = batch.take(pa.array(rows, pa.int64()))
         done = batch.num_rows
         if self._left is not None:
             if len(rows) >= self._left:
-                found, done = found.slice(0, self._left), rows[self._left - 1] + 1
-            self._left -= found.num_rows
+                selected, done = selected.slice(0, self._left), rows[self._left - 1] + 1
+            self._left -= selected.num_rows
         if BAD_RECORD_COLUMN in batch.schema.names:
             say_bad_records(batch.slice(0, done))
-        return found, done
+        return selected, done
 
 
 def say_bad_records(batch: pa.RecordBatch) -> None:

@@ -77,8 +77,8 @@ def _text(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
 
 def _shown(column: list[bytes | None], style: Style) -> Iterator[bytes]:
     if style.terminal:
-        return (style.null if each is None else escaped_bytes(each) for each in column)
-    return (style.null if each is None else each for each in column)
+        return (style.null if data is None else escaped_bytes(data) for data in column)
+    return (style.null if data is None else data for data in column)
 
 
 def _json(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
@@ -88,7 +88,7 @@ def _json(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
         row.update(key)
         row.update(value)
         if headers:
-            row["headers"] = [{"key": each["key"], **_bytes_as_json("value", each["value"])} for each in headers]
+            row["headers"] = [{"key": header["key"], **_bytes_as_json("value", header["value"])} for header in headers]
         if bad is not None:
             row[BAD_RECORD_COLUMN] = bad
         text = encode(row)
@@ -98,8 +98,8 @@ def _json(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
 def _members(name: str, column: pa.Array) -> Iterator[dict[str, Any]]:
     """Keys or values as members of the objects of rows."""
     if is_binary(column):
-        return (_bytes_as_json(name, each) for each in column.to_pylist())
-    return ({name: each} for each in json_values(column))
+        return (_bytes_as_json(name, data) for data in column.to_pylist())
+    return ({name: value} for value in json_values(column))
 
 
 def _bad_records(batch: pa.RecordBatch) -> list[dict[str, Any] | None]:
@@ -107,14 +107,14 @@ def _bad_records(batch: pa.RecordBatch) -> list[dict[str, Any] | None]:
     if BAD_RECORD_COLUMN not in batch.schema.names:
         return [None] * batch.num_rows
     return [
-        each
+        bad
         and {
-            **{"reason": each["reason"], "schemaId": each["schemaId"]},
-            **_bytes_as_json("key", each["key"]),
-            **_bytes_as_json("value", each["value"]),
-            "clusterId": each["clusterId"],
+            **{"reason": bad["reason"], "schemaId": bad["schemaId"]},
+            **_bytes_as_json("key", bad["key"]),
+            **_bytes_as_json("value", bad["value"]),
+            "clusterId": bad["clusterId"],
         }
-        for each in batch.column(BAD_RECORD_COLUMN).to_pylist()
+        for bad in batch.column(BAD_RECORD_COLUMN).to_pylist()
     ]
 
 
@@ -125,8 +125,14 @@ def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     headers = batch.column("headers")
     lists = [None] * len(headers) if headers.null_count == len(headers) else headers.to_pylist()
     offsets = batch.column("offset").to_pylist()
-    for offset, timestamp, each in zip(offsets, _moments(batch.column("timestamp")), lists, strict=True):
-        yield {"topic": topic, "partition": partition, "offset": offset, "timestamp": timestamp, "headers": each}
+    for offset, timestamp, record_headers in zip(offsets, _moments(batch.column("timestamp")), lists, strict=True):
+        yield {
+            "topic": topic,
+            "partition": partition,
+            "offset": offset,
+            "timestamp": timestamp,
+            "headers": record_headers,
+        }
 
 
 def _moments(timestamps: pa.Array) -> list[object]:
@@ -155,7 +161,7 @@ def _hex(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
     for row, key, value in zip(_rows(batch), keys, values, strict=True):
         yield f"{row['topic']}-{row['partition']} offset {row['offset']}  {row['timestamp'] or ''}".encode()
         parts = [("key", key), ("value", value)]
-        parts += [(f"header {each['key']!r}", each["value"]) for each in row.get("headers") or ()]
+        parts += [(f"header {header['key']!r}", header["value"]) for header in row.get("headers") or ()]
         for name, data in parts:
             yield f"  {name}: null".encode() if data is None else f"  {name}: {len(data)} bytes".encode()
             for start in range(0, len(data or b""), _HEX_WIDTH):
@@ -200,7 +206,7 @@ def of_lines(lines: Callable[[pa.RecordBatch, Style], Iterable[bytes]], end: byt
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class OutputFormat:
     name: str
     suffixes: tuple[str, ...]  # of files, the first one usual
     doc: str
@@ -209,16 +215,18 @@ class Format:
     typed: bool = True  # has it a way to show keys and values that are not bytes?
 
 
-FORMATS: tuple[Format, ...] = (
-    Format("text", (".txt",), "values as they are, one a line", of_lines(_text)),
-    Format("json", (".jsonl", ".ndjson", ".json"), "an object a line, with key, headers and place", of_lines(_json)),
-    Format("hex", (".hex",), "for bytes: a dump of key, value and headers", of_lines(_hex), typed=False),
-    Format("parquet", (".parquet",), "all columns, as Spark reads them", _Parquet, only_files=True),
-    Format("arrow", (".arrow", ".feather"), "an Arrow IPC file", _Arrow, only_files=True),
+FORMATS: tuple[OutputFormat, ...] = (
+    OutputFormat("text", (".txt",), "values as they are, one a line", of_lines(_text)),
+    OutputFormat(
+        "json", (".jsonl", ".ndjson", ".json"), "an object a line, with key, headers and place", of_lines(_json)
+    ),
+    OutputFormat("hex", (".hex",), "for bytes: a dump of key, value and headers", of_lines(_hex), typed=False),
+    OutputFormat("parquet", (".parquet",), "all columns, as Spark reads them", _Parquet, only_files=True),
+    OutputFormat("arrow", (".arrow", ".feather"), "an Arrow IPC file", _Arrow, only_files=True),
 )
-BY_NAME = {each.name: each for each in FORMATS}
+BY_NAME = {form.name: form for form in FORMATS}
 
 
-def of_file(name: str) -> Format | None:
+def of_file(name: str) -> OutputFormat | None:
     """The format that a file's name asks for."""
-    return next((each for each in FORMATS if name.lower().endswith(each.suffixes)), None)
+    return next((form for form in FORMATS if name.lower().endswith(form.suffixes)), None)

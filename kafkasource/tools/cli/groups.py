@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from kafkasource.errors import BrokerError, GroupIdNotFound, KafkaSourceError, NonEmptyGroup
@@ -37,9 +38,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _list(arguments: argparse.Namespace) -> int:
     """Exit code 1 where a group may not be described, or a broker does not answer; the rest is shown all the same."""
     with reached_cluster(arguments) as cluster:
-        found = all_groups(cluster)
-    refused = [each.refusal for each in found.lines if each.refusal is not None]
-    rows = [each.as_json() for each in found.lines]
+        groups = all_groups(cluster)
+    refused = [line.refusal for line in groups.lines if line.refusal is not None]
+    rows = [line.as_json() for line in groups.lines]
     if not refused:
         for row in rows:
             del row["error"]
@@ -47,11 +48,11 @@ def _list(arguments: argparse.Namespace) -> int:
         print(json.dumps(rows, indent=1))
     elif rows:
         tables.show([*rows[0]], [[*row.values()] for row in rows])
-    elif not found.unreachable:
+    elif not groups.unreachable:
         print("no groups: no consumer has joined one or committed offsets")
     problems = [
         f"broker {node_id} does not answer, so the groups that it coordinates are not shown: {error}"
-        for node_id, error in sorted(found.unreachable.items())
+        for node_id, error in sorted(groups.unreachable.items())
     ]
     if refused:
         problems.append(f"{len(refused)} of {many(len(rows), 'group')} cannot be described: {refused[0]}")
@@ -64,51 +65,44 @@ def _describe(arguments: argparse.Namespace) -> int:
     from kafkasource.tools.admin.lag import of_group
 
     with reached_cluster(arguments) as cluster:
-        found = [of_group(cluster, name) for name in arguments.groups]
+        reports = [of_group(cluster, name) for name in arguments.groups]
     if arguments.json:
-        print(json.dumps([as_json(each) for each in found], indent=1))
+        print(json.dumps([as_json(report) for report in reports], indent=1))
         return 0
-    for number, each in enumerate(found):
+    for number, report in enumerate(reports):
         if number:
             print()
-        _print(each)
+        _print(report)
     return 0
 
 
-def _print(found: LagReport) -> None:
-    print(found.totals)
-    reading: dict[str, int] = {}
-    for place in found.places:
-        if place.member is not None:
-            reading[place.member.member_id] = reading.get(place.member.member_id, 0) + 1
-    if found.group is not None and found.group.members:
+def _print(report: LagReport) -> None:
+    print(report.totals)
+    reading = Counter(place.member.member_id for place in report.places if place.member is not None)
+    if report.group is not None and report.group.members:
         print()
-        waits = any(each.to_come for each in found.group.members)
-        rows: list[tuple[str | int | None, ...]] = [
-            (each.instance_id or each.member_id, each.client_id, each.host, reading.get(each.member_id, 0))
-            + ((len(each.to_come),) if waits else ())
-            for each in found.group.members
-        ]
-        tables.show(("member", "client", "host", "partitions") + (("to come",) if waits else ()), rows)
-    print_partitions(found)
+        rows: list[tuple[tables.Cell, ...]] = []
+        for member in report.group.members:
+            name, to_come = member.instance_id or member.member_id, len(member.to_come) or None
+            rows.append((name, member.client_id, member.host, reading[member.member_id], to_come))
+        tables.show(("member", "client", "host", "partitions", "to come"), rows, optional="to come")
+    print_partitions(report)
 
 
-def _name_of(member: GroupMember | None) -> str | None:
+def _client_of(member: GroupMember | None) -> str | None:
     return None if member is None else member.instance_id or member.client_id
 
 
-def print_partitions(found: LagReport) -> None:
+def print_partitions(report: LagReport) -> None:
     """A line for each partition, those with most lag first."""
-    if not found.places:
+    if not report.places:
         return
     print()
-    with_members = any(place.member is not None for place in found.places)
-    rows: list[tuple[str | int | None, ...]] = [
-        (place.tp.topic, place.tp.partition, place.consumed, place.latest, place.lag)
-        + ((_name_of(place.member),) if with_members else ())
-        for place in sorted(found.places, key=lambda place: (-(place.lag or 0), place.tp))
+    rows = [
+        (*place.tp, place.consumed, place.latest, place.lag, _client_of(place.member))
+        for place in sorted(report.places, key=lambda place: (-(place.lag or 0), place.tp))
     ]
-    tables.show(("topic", "partition", "offset", "latest", "lag") + (("client",) if with_members else ()), rows)
+    tables.show(("topic", "partition", "offset", "latest", "lag", "client"), rows, optional="client")
 
 
 def _delete(arguments: argparse.Namespace) -> int:

@@ -25,103 +25,110 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _DURATION = re.compile(r"(-?)(\d{1,13})\.(\d{6})s")
 
 
-def value_of(text: bytes, kind: pa.DataType) -> object:
+def value_of(text: bytes, data_type: pa.DataType) -> object:
     """A line, or a part of one, as `pyarrow.array` takes it. A column of texts has the text as it is. ValueError."""
     import pyarrow as pa
 
-    if kind == pa.string():
+    if data_type == pa.string():
         return text.decode()
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"$: not JSON: {error}") from None
-    return _value(found, kind, "$")
+    return _value(document, data_type, "$")
 
 
-def _value(found: object, kind: pa.DataType, place: str) -> object:
+def _value(document: object, data_type: pa.DataType, place: str) -> object:
     import pyarrow.types as types
 
-    if found is None:
+    if document is None:
         return None
-    if types.is_struct(kind):
-        return _struct(found, kind, place)
-    if types.is_list(kind):
-        elements = _expected(found, list, "an array", place)
-        return [_value(each, kind.value_type, f"{place}[]") for each in elements]  # type: ignore[attr-defined]
-    if types.is_map(kind):
-        members = _expected(found, dict, "an object", place)
+    if types.is_struct(data_type):
+        return _struct(document, data_type, place)
+    if types.is_list(data_type):
+        elements = _expected(document, list, "an array", place)
+        return [_value(element, data_type.value_type, f"{place}[]") for element in elements]  # type: ignore[attr-defined]
+    if types.is_map(data_type):
+        members = _expected(document, dict, "an object", place)
         pairs = members.items()  # type: ignore[attr-defined]
         return [
-            (_key(name, kind.key_type, place), _value(each, kind.item_type, f"{place}{{}}")) for name, each in pairs
+            (_key(name, data_type.key_type, place), _value(item, data_type.item_type, f"{place}{{}}"))
+            for name, item in pairs
         ]
-    return _scalar(found, kind, place)
+    return _scalar(document, data_type, place)
 
 
-def _struct(found: object, kind: pa.DataType, place: str) -> object:
-    members: dict[str, object] = _expected(found, dict, "an object", place)  # type: ignore[assignment]
-    types = {kind.field(number).name: kind.field(number).type for number in range(kind.num_fields)}
+def _struct(document: object, data_type: pa.DataType, place: str) -> object:
+    members: dict[str, object] = _expected(document, dict, "an object", place)  # type: ignore[assignment]
+    types = {data_type.field(number).name: data_type.field(number).type for number in range(data_type.num_fields)}
     for name in members:
         if name not in types:
             near = nearest(name, list(types))
             hint = f"did you mean {near!r}?" if near else f"it has {', '.join(list(types)[:20])}"
             raise ValueError(f"{place}: the schema has no field {name!r}; {hint}")
-    return {name: _value(members.get(name), each, f"{place}.{name}") for name, each in types.items()}
+    return {name: _value(members.get(name), field_type, f"{place}.{name}") for name, field_type in types.items()}
 
 
-def _key(name: str, kind: pa.DataType, place: str) -> object:
+def _key(name: str, key_type: pa.DataType, place: str) -> object:
     """A map's key, which in JSON is always a text."""
     import pyarrow.types as types
 
-    if types.is_string(kind):
+    if types.is_string(key_type):
         return name
     try:
-        return _scalar(json.loads(name), kind, f"{place}{{}}")
+        return _scalar(json.loads(name), key_type, f"{place}{{}}")
     except ValueError:
-        raise ValueError(f"{place}: the key {name[:60]!r} is not of type {kind}") from None
+        raise ValueError(f"{place}: the key {name[:60]!r} is not of type {key_type}") from None
 
 
-def _scalar(found: object, kind: pa.DataType, place: str) -> object:
+def _scalar(document: object, data_type: pa.DataType, place: str) -> object:
     import pyarrow.types as types
 
-    if types.is_boolean(kind):
-        return _expected(found, bool, "true or false", place)
-    if types.is_integer(kind):
-        most = 1 << (kind.bit_width - 1)
-        if type(found) is not int or not -most <= found < most:
-            raise _wrong(found, f"a whole number of {kind.bit_width} bits", place)
-        return found
-    if types.is_floating(kind):
+    if types.is_boolean(data_type):
+        return _expected(document, bool, "true or false", place)
+    if types.is_integer(data_type):
+        most = 1 << (data_type.bit_width - 1)
+        if type(document) is not int or not -most <= document < most:
+            raise _wrong(document, f"a whole number of {data_type.bit_width} bits", place)
+        return document
+    if types.is_floating(data_type):
         special = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-        if isinstance(found, str) and found in special:
-            return special[found]
-        return float(_expected(found, (int, float), "a number", place))  # type: ignore[arg-type]
-    if types.is_timestamp(kind) and type(found) is int and abs(found) < 1 << 63:  # `json_values` has far years so
-        return found
-    text = _expected(found, str, "a text", place)
+        if isinstance(document, str) and document in special:
+            return special[document]
+        return float(_expected(document, (int, float), "a number", place))  # type: ignore[arg-type]
+    if (
+        types.is_timestamp(data_type) and type(document) is int and abs(document) < 1 << 63
+    ):  # `json_values` has far years so
+        return document
+    text = _expected(document, str, "a text", place)
     assert isinstance(text, str)
-    if types.is_string(kind):
+    if types.is_string(data_type):
         return text
     for is_kind, parse, wanted in _kinds():
-        if is_kind(kind):
+        if is_kind(data_type):
             try:
-                return parse(text, kind)
+                return parse(text, data_type)
             except (ValueError, InvalidOperation, OverflowError):
-                raise _wrong(found, wanted, place) from None
-    raise ValueError(f"{place}: lines of JSON have no form for a column of {kind}")
+                raise _wrong(document, wanted, place) from None
+    raise ValueError(f"{place}: lines of JSON have no form for a column of {data_type}")
 
 
-def _moment(text: str, kind: pa.DataType) -> int:
+def _moment(text: str, data_type: pa.DataType) -> int:
     """Microseconds. With a zone where the column has one."""
     at = datetime.fromisoformat(text.removesuffix("Z") + ("+00:00" if text.endswith("Z") else ""))
-    if (at.tzinfo is None) != (kind.tz is None):
+    if (at.tzinfo is None) != (data_type.tz is None):
         raise ValueError(text)
     return (at.replace(tzinfo=at.tzinfo or timezone.utc) - _EPOCH) // timedelta(microseconds=1)
 
 
-def _decimal(text: str, kind: pa.DataType) -> Decimal:
+def _decimal(text: str, data_type: pa.DataType) -> Decimal:
     number = Decimal(text)
     _, digits, exponent = number.as_tuple()
-    if not isinstance(exponent, int) or -exponent > kind.scale or len(digits) + exponent > kind.precision - kind.scale:
+    if (
+        not isinstance(exponent, int)
+        or -exponent > data_type.scale
+        or len(digits) + exponent > data_type.precision - data_type.scale
+    ):
         raise ValueError(text)
     return number
 
@@ -154,11 +161,11 @@ def _kinds() -> list[tuple[Callable[[pa.DataType], bool], Callable[[str, pa.Data
     ]
 
 
-def _expected(found: object, kind: type | tuple[type, ...], wanted: str, place: str) -> object:
-    if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
-        raise _wrong(found, wanted, place)
-    return found
+def _expected(document: object, python_type: type | tuple[type, ...], wanted: str, place: str) -> object:
+    if not isinstance(document, python_type) or (isinstance(document, bool) and python_type is not bool):
+        raise _wrong(document, wanted, place)
+    return document
 
 
-def _wrong(found: object, wanted: str, place: str) -> ValueError:
-    return ValueError(f"{place}: expected {wanted}, got {json.dumps(found, ensure_ascii=False)[:80]}")
+def _wrong(document: object, wanted: str, place: str) -> ValueError:
+    return ValueError(f"{place}: expected {wanted}, got {json.dumps(document, ensure_ascii=False)[:80]}")

@@ -35,11 +35,11 @@ def as_bytes(column: pa.Array) -> list[bytes | None]:
     import pyarrow.types as types
 
     if is_binary(column):
-        found: list[bytes | None] = column.to_pylist()
-        return found
+        values: list[bytes | None] = column.to_pylist()
+        return values
     if types.is_string(column.type):
-        return [None if each is None else each.encode() for each in column.to_pylist()]
-    return [None if each is None else encode(each).encode() for each in json_values(column)]
+        return [None if text is None else text.encode() for text in column.to_pylist()]
+    return [None if value is None else encode(value).encode() for value in json_values(column)]
 
 
 def json_values(column: pa.Array) -> list[object]:
@@ -47,29 +47,29 @@ def json_values(column: pa.Array) -> list[object]:
     import pyarrow as pa
     import pyarrow.types as types
 
-    kind = column.type
-    if types.is_struct(kind):
-        names = [kind.field(i).name for i in range(kind.num_fields)]
+    data_type = column.type
+    if types.is_struct(data_type):
+        names = [data_type.field(i).name for i in range(data_type.num_fields)]
         members = zip(*map(json_values, column.flatten()), strict=True) if names else [()] * len(column)
-        objects = [dict(zip(names, each, strict=True)) for each in members]
+        objects = [dict(zip(names, row, strict=True)) for row in members]
         return _with_nulls(column, objects)
-    if types.is_list(kind):
+    if types.is_list(data_type):
         elements = iter(json_values(column.flatten()))
         return [None if n is None else [next(elements) for _ in range(n)] for n in _lengths(column)]
-    if types.is_map(kind):
+    if types.is_map(data_type):
         return _maps(column)
-    if types.is_timestamp(kind):
+    if types.is_timestamp(data_type):
         return moments(column)
-    if types.is_duration(kind):
-        return [None if each is None else _seconds(each) for each in column.cast(pa.int64()).to_pylist()]
-    if types.is_date(kind) or types.is_decimal(kind):
+    if types.is_duration(data_type):
+        return [None if micros is None else _seconds(micros) for micros in column.cast(pa.int64()).to_pylist()]
+    if types.is_date(data_type) or types.is_decimal(data_type):
         texts: list[object] = column.cast(pa.string()).to_pylist()
         return texts
     values = column.to_pylist()
-    if types.is_floating(kind):
-        return [each if each is None or math.isfinite(each) else _not_finite(each) for each in values]
-    if types.is_binary(kind):
-        return [None if each is None else base64.b64encode(each).decode() for each in values]
+    if types.is_floating(data_type):
+        return [number if number is None or math.isfinite(number) else _not_finite(number) for number in values]
+    if types.is_binary(data_type):
+        return [None if data is None else base64.b64encode(data).decode() for data in values]
     plain: list[object] = values
     return plain
 
@@ -77,14 +77,14 @@ def json_values(column: pa.Array) -> list[object]:
 def _with_nulls(column: pa.Array, values: list[object] | list[dict[str, object]]) -> list[object]:
     if not column.null_count:
         return list(values)
-    return [each if valid else None for each, valid in zip(values, column.is_valid().to_pylist(), strict=True)]
+    return [value if valid else None for value, valid in zip(values, column.is_valid().to_pylist(), strict=True)]
 
 
 def _lengths(column: pa.Array) -> list[int | None]:
     import pyarrow.compute as pc
 
-    found: list[int | None] = pc.list_value_length(column).to_pylist()
-    return found
+    lengths: list[int | None] = pc.list_value_length(column).to_pylist()
+    return lengths
 
 
 def _maps(column: pa.MapArray) -> list[object]:
@@ -92,11 +92,11 @@ def _maps(column: pa.MapArray) -> list[object]:
     first, last = offsets[0], offsets[-1]
     keys = column.keys.slice(first, last - first).to_pylist()
     items = json_values(column.items.slice(first, last - first))
-    found = [
+    objects = [
         dict(zip(keys[start - first : end - first], items[start - first : end - first], strict=True))
         for start, end in itertools.pairwise(offsets)
     ]
-    return _with_nulls(column, found)
+    return _with_nulls(column, objects)
 
 
 def moments(column: pa.Array) -> list[object]:

@@ -128,14 +128,14 @@ def _of_mirror(arguments: argparse.Namespace) -> Iterator[Ask]:
             clusters.append(opened.enter_context(Cluster(config)))
 
         def reports() -> list[LagReport]:
-            found = []
+            lag_reports = []
             for cluster, route in zip(clusters, routes, strict=True):
                 record = newest_record(files, route.source)  # at each look: readers come and go
                 if record is None:
                     where = without_password(str(route.checkpoint))
                     raise KafkaSourceError(f"{where} has no record of a mirror's positions: it has not run yet")
-                found += [_of_reader(cluster, files, route.source, reader) for reader in record.readers]
-            return found
+                lag_reports += [_of_reader(cluster, files, route.source, reader) for reader in record.readers]
+            return lag_reports
 
         yield reports
 

@@ -7,22 +7,16 @@ driver's own metrics, with lag and the page.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import sys
-import threading
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kafkasource.errors import KafkaSourceError
 from kafkasource.tools.cli.arguments import add_json, port
-from kafkasource.tools.cli.serving import add_serving, token_of
+from kafkasource.tools.cli.serving import add_serving, listening, serve
 from kafkasource.tools.cli.terminal import print_document
-
-if TYPE_CHECKING:
-    from kafkasource.tools.monitor.endpoint import Endpoint
 
 EXAMPLES = """examples:
   pykafka metrics /var/tmp/kafkasource-1000
@@ -47,46 +41,25 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _metrics(arguments: argparse.Namespace) -> int:
     from kafkasource.metrics import exposition
     from kafkasource.metrics.folder import collect
-    from kafkasource.tools.monitor.endpoint import as_json
+    from kafkasource.tools.monitor.endpoint import MetricsServer, as_json
 
     if not arguments.folder:
         raise KafkaSourceError("which folder? Name it, or set KAFKASOURCE_METRICS_DIR")
     folder = Path(arguments.folder)
-    if arguments.port is None and not folder.is_dir():
-        raise KafkaSourceError(f"there is no folder {folder}: workers create it when they write their first metrics")
     if arguments.port is not None:
-        return _serve(_endpoint(arguments, folder))
+        return serve(
+            lambda at: MetricsServer(at, partial(collect, folder)),
+            listening(arguments),
+            lambda url: print(f"{url}/metrics", file=sys.stderr, flush=True),
+        )
+    if not folder.is_dir():
+        raise KafkaSourceError(f"there is no folder {folder}: workers create it when they write their first metrics")
     try:
-        found = collect(folder)
+        snapshot = collect(folder)
     except OSError as error:
         raise KafkaSourceError(f"{folder}: {error}") from None
     if arguments.json:
-        print(json.dumps(as_json(found), indent=1))
-        return 0
-    print_document(exposition.text(found).decode(), end="")
-    return 0
-
-
-def _endpoint(arguments: argparse.Namespace, folder: Path) -> Endpoint:
-    from kafkasource.metrics.folder import collect
-    from kafkasource.tools.monitor.endpoint import Endpoint
-
-    try:
-        return Endpoint(
-            arguments.host,
-            arguments.port,
-            partial(collect, folder),
-            allowed_hosts=arguments.allow_host,
-            token=token_of(arguments),
-            certificate=arguments.certificate,
-            key=arguments.key,
-        )
-    except OSError as error:
-        raise KafkaSourceError(f"cannot listen at {arguments.host}, port {arguments.port}: {error}") from None
-
-
-def _serve(endpoint: Endpoint) -> int:
-    print(f"{endpoint.url}/metrics", file=sys.stderr, flush=True)
-    with contextlib.closing(endpoint), contextlib.suppress(KeyboardInterrupt):
-        threading.Event().wait()
+        print(json.dumps(as_json(snapshot), indent=1))
+    else:
+        print_document(exposition.text(snapshot).decode(), end="")
     return 0

@@ -60,7 +60,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from kafkasource.mirror import job
-    from kafkasource.tools.cli.mirror_status import Status
+    from kafkasource.tools.cli.mirror_status import MirrorStatus
 
     plan = read(arguments.file, arguments.checkpoint)
     for warning in plan.warnings:
@@ -72,8 +72,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.status:
         from kafkasource.tools.cli import mirror_flows
 
-        found = mirror_flows.flows_of(plan)
-        print(json.dumps(mirror_flows.as_json(found), indent=1)) if arguments.json else mirror_flows.show(found)
+        flows = mirror_flows.flows_of(plan)
+        print(json.dumps(mirror_flows.as_json(flows), indent=1)) if arguments.json else mirror_flows.show(flows)
         return 0
     with _ended() as end, ExitStack() as ends:
         spark = _spark()
@@ -88,7 +88,7 @@ def _run(arguments: argparse.Namespace) -> int:
             mirror = job.start(plan, spark, once=arguments.once, end=end.event, sinks=sinks)
             try:
                 print(f"pykafka: mirroring {', '.join(map(str, plan.flows))}", file=sys.stderr)
-                status = Status(mirror.runs, sys.stderr)
+                status = MirrorStatus(mirror.runs, sys.stderr)
                 done = mirror.wait(end.event, lambda: status.look(mirror.queries))
                 status.show(mirror.queries)
                 if not done:
@@ -200,14 +200,14 @@ def _show(plan: Plan, routes: list[Route]) -> None:
     queries = many(len(routes), "query" if len(routes) == 1 else "querie")
     print(f"{queries}, checkpoints below {without_password(str(plan.checkpoint))}")
     try:
-        found = mirror_flows.flows_of(plan) if mirror_flows.has_run(plan) else None
+        flows = mirror_flows.flows_of(plan) if mirror_flows.has_run(plan) else None
     except OptionError:  # a start would be refused
         raise
     except KafkaSourceError as error:
         print(f"where the flows are is not known: {error}")
     else:
-        if found is not None:
-            mirror_flows.show(found)
+        if flows is not None:
+            mirror_flows.show(flows)
 
 
 def _as_json(route: Route) -> dict[str, object]:

@@ -48,7 +48,7 @@ def has_run(plan: Plan) -> bool:
 
 def flows_of(plan: Plan) -> Flows:
     """Raises KafkaSourceError where the checkpoint cannot be read, or the start would be refused."""
-    files, found = StoredFiles(str(plan.checkpoint)), Flows()
+    files, flows = StoredFiles(str(plan.checkpoint)), Flows()
     records = {flow.source: newest_record(files, flow.source) for flow in plan.flows}
     ids: dict[str, str | None] = dict.fromkeys(plan.clusters)
     for record in records.values():
@@ -59,17 +59,17 @@ def flows_of(plan: Plan) -> Flows:
         try:
             ids[name] = cluster_id(client) or ids[name]
         except KafkaSourceError as error:
-            found.notes.append(f"{name} does not answer: {_first_line(error)}")
+            flows.notes.append(f"{name} does not answer: {_first_line(error)}")
             away.add(name)
     for route in routes(plan, ids):
         record = records[route.source] or record_before_rename(files, set(records), ids[route.source])
-        _add(found, _Imagined(files, _soon(route), record, away=route.source in away), route, record, ids)
-    return found
+        _add(flows, _Imagined(files, _soon(route), record, away=route.source in away), route, record, ids)
+    return flows
 
 
-def _add(found: Flows, world: _Imagined, route: Route, record: Record | None, ids: Mapping[str, str | None]) -> None:
-    then = next_record(world, record, route.source, route.rules, ids, warn=found.notes.append)
-    found.notes += world.notes
+def _add(flows: Flows, world: _Imagined, route: Route, record: Record | None, ids: Mapping[str, str | None]) -> None:
+    then = next_record(world, record, route.source, route.rules, ids, warn=flows.notes.append)
+    flows.notes += world.notes
     before = {} if record is None else world.positions(record)
     after = {} if world.away else world.positions(then)
     old = {} if record is None else {flow.key: flow for flow in record.rules.flows}
@@ -84,10 +84,10 @@ def _add(found: Flows, world: _Imagined, route: Route, record: Record | None, id
             does = "goes on" if flow.key in old or flow.key in before else "begins"
         behind = world.behind(here)
         topics_there = None if world.away else len({tp.topic for tp in here})
-        found.rows.append((route.source, flow.target, flow.topic, does, topics_there, behind))
+        flows.rows.append((route.source, flow.target, flow.topic, does, topics_there, behind))
     for target, topic in then.parked:
         if (target, topic) not in {flow.key for flow in route.rules.flows}:
-            found.rows.append((route.source, target, topic, "nothing: not in the file", None, None))
+            flows.rows.append((route.source, target, topic, "nothing: not in the file", None, None))
 
 
 class _Imagined:
@@ -113,13 +113,13 @@ class _Imagined:
         if self.away:
             return Source(self.logs, {})
         try:
-            found = source_now(self._route, known, first=False)
+            source = source_now(self._route, known, first=False)
         except KafkaSourceError as error:
             self.notes.append(f"{self._route.source} does not say where its logs are: {_first_line(error)}")
             self.away = True
             return Source(self.logs, {})
-        self.logs = found.logs
-        return found
+        self.logs = source.logs
+        return source
 
     def positions(self, record: Record) -> Mapping[tuple[str, str], PartitionOffsets]:
         done = {
@@ -155,13 +155,13 @@ def _first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0]
 
 
-def show(found: Flows) -> None:
+def show(flows: Flows) -> None:
     from kafkasource.tools.cli import tables
 
-    tables.show(TITLES, found.rows)
-    for note in dict.fromkeys(found.notes):
+    tables.show(TITLES, flows.rows)
+    for note in dict.fromkeys(flows.notes):
         print(note)
 
 
-def as_json(found: Flows) -> list[dict[str, object]]:
-    return [dict(zip(("from", "to", "topic", "start", "topics", "behind"), row, strict=True)) for row in found.rows]
+def as_json(flows: Flows) -> list[dict[str, object]]:
+    return [dict(zip(("from", "to", "topic", "start", "topics", "behind"), row, strict=True)) for row in flows.rows]

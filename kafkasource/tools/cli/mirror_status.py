@@ -47,14 +47,14 @@ class _Line:
     def text(self, query: dict[str, Any] | None, now_s: float) -> str:
         if query is None or query["last_progress"] is None:
             return f"{self.name}: the first micro-batch runs"
-        places = [each for each in query["partitions"] if self.flow.takes(each["topic"])]
-        self._look(query["last_progress"], sum(each["offset"] for each in places))
-        lag, behind = sum(each["lag"] for each in places), sum(1 for each in places if each["lag"])
+        places = [place for place in query["partitions"] if self.flow.takes(place["topic"])]
+        self._look(query["last_progress"], sum(place["offset"] for place in places))
+        lag, behind = sum(place["lag"] for place in places), sum(1 for place in places if place["lag"])
         facts = [] if self.rate is None else [f"{self.rate:,.0f} offsets/s"]
         facts.append(lag_in_words(lag, behind, len(places)))
         if behind:
-            known = [each["lag_seconds"] for each in places]
-            least = max(each["lag_seconds_at_least"] for each in places)
+            known = [place["lag_seconds"] for place in places]
+            least = max(place["lag_seconds_at_least"] for place in places)
             facts.append(f"oldest {least:.1f} s or more" if None in known else f"oldest {max(known):.1f} s")
         if lag and self.rate:
             facts.append(f"done in {lag / self.rate:,.0f} s")
@@ -69,7 +69,7 @@ class _Line:
         self.told_s, self.read = told_s, read
 
 
-class Status:
+class MirrorStatus:
     """Belongs to the thread that waits for the mirror."""
 
     def __init__(self, runs: Iterable[SourceRun], stream: TextIO, clock: Callable[[], float] = time.time) -> None:
@@ -98,7 +98,7 @@ class Status:
             if progress is not None:
                 take_in(self._queries, progress)
         now_s = self._clock()
-        known = {each["name"]: each for each in self._queries.as_json()}
+        known = {query["name"]: query for query in self._queries.as_json()}
         lines = [line.text(known.get(line.query), now_s) for line in self._lines()]
         lines += [f"failed, and is tried again: {error}" for run in self._runs for error in run.errors]
         lines = [escaped(line, keep="") for line in lines]

@@ -107,9 +107,8 @@ def _show_checkpoint(arguments: argparse.Namespace) -> int:
         return 0
     done = f"micro-batch {batch} is done" if batch is not None else "no micro-batch is done"
     print(done + (f"; {planned_batch} is planned, or under way" if planned_batch is not None else ""))
-    titles = ["topic", "partition", "offset", *(["planned"] if planned else [])]
-    rows = [[*tp, offsets.get(tp), *([planned.get(tp)] if planned else [])] for tp in sorted(offsets.keys() | planned)]
-    tables.show(titles, rows)
+    rows = [(*tp, offsets.get(tp), planned.get(tp)) for tp in sorted(offsets.keys() | planned)]
+    tables.show(("topic", "partition", "offset", "planned"), rows, optional="planned")
     return 0
 
 

@@ -83,11 +83,11 @@ def write_compiled(source: Path, target: Path, named: str) -> None:
     """
     shutil.copyfile(source, target)
     with zipfile.ZipFile(target, "a", zipfile.ZIP_DEFLATED) as archive:
-        for each in archive.infolist():
-            if each.filename.endswith(".py") and "tests" not in each.filename.split("/"):
-                compiled = _compiled(archive.read(each), f"{named}/{each.filename}")
+        for member in archive.infolist():
+            if member.filename.endswith(".py") and "tests" not in member.filename.split("/"):
+                compiled = _compiled(archive.read(member), f"{named}/{member.filename}")
                 if compiled is not None:
-                    archive.writestr(f"{each.filename}c", compiled)
+                    archive.writestr(f"{member.filename}c", compiled)
 
 
 def _compiled(source: bytes, name: str) -> bytes | None:

@@ -80,8 +80,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=[each.name for each in formats.FORMATS],
-        help="; ".join(f"{each.name}: {each.doc}" for each in formats.FORMATS)
+        choices=[form.name for form in formats.FORMATS],
+        help="; ".join(f"{form.name}: {form.doc}" for form in formats.FORMATS)
         + ". Default: text, or the format that the end of --to names",
     )
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
@@ -123,7 +123,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _numbers(text: str) -> list[int]:
     try:
-        return [int(each) for each in text.split(",")]
+        return [int(number) for number in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not N,N,...") from None
 
@@ -148,7 +148,7 @@ def _read(arguments: argparse.Namespace) -> int:
         raise OptionError("--follow has no end: leave out --until")
     if arguments.start is not None:
         named = {"--from": arguments.start, "--until": arguments.until}
-        start, end = (each and replace(each, option=f"{name} {each.option}") for name, each in named.items())
+        start, end = (place and replace(place, option=f"{name} {place.option}") for name, place in named.items())
         check_start_before_end(start, end)
     form = _format(arguments)
     options = parsed_options(arguments, "source", _selection(arguments))
@@ -201,7 +201,7 @@ def _start(arguments: argparse.Namespace) -> Position:
     return given or position("latest" if arguments.follow and not arguments.group else "earliest")
 
 
-def _format(arguments: argparse.Namespace) -> formats.Format:
+def _format(arguments: argparse.Namespace) -> formats.OutputFormat:
     """Raises OptionError where the format and the file do not fit."""
     by_file = formats.of_file(arguments.to) if arguments.to else None
     if arguments.template is not None:
@@ -212,7 +212,7 @@ def _format(arguments: argparse.Namespace) -> formats.Format:
         return format_of(arguments.template)
     form = formats.BY_NAME[arguments.format] if arguments.format else by_file
     if form is None and arguments.to:
-        known = ", ".join(suffix for each in formats.FORMATS for suffix in each.suffixes)
+        known = ", ".join(suffix for form in formats.FORMATS for suffix in form.suffixes)
         raise OptionError(
             f"--to {arguments.to}: which format? End the file name with one of {known}, or give --format"
             " (--until says where the read ends)"
@@ -250,7 +250,7 @@ def _copy(reader: Reader, arguments: argparse.Namespace, output: formats.Output)
             copy_batches(reader.follow(), output, selection, bar)
         return
     ranges = reader.plan()
-    total = sum(one.size for one in ranges)
+    total = sum(part.size for part in ranges)
     total = total if arguments.count is None or arguments.filter else min(total, arguments.count)
     with progress("records", total, shares_with=None if arguments.to else sys.stdout) as bar:
         copied = copy_batches(reader.read(ranges), output, selection, bar)

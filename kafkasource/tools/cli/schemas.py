@@ -76,13 +76,13 @@ def _list(arguments: argparse.Namespace) -> int:
         except SchemaNotFound:
             continue  # deleted meanwhile
     if arguments.json:
-        for each in rows:
-            fields = {"subject": each.subject, "version": each.version, "id": each.schema_id}
-            print(json.dumps({**fields, "kind": each.definition.kind}))
+        for version in rows:
+            fields = {"subject": version.subject, "version": version.version, "id": version.schema_id}
+            print(json.dumps({**fields, "kind": version.definition.kind}))
         return 0
     tables.show(
         ("subject", "version", "id", "kind"),
-        [(each.subject, each.version, each.schema_id, each.definition.kind) for each in rows],
+        [(version.subject, version.version, version.schema_id, version.definition.kind) for version in rows],
     )
     return 0
 
@@ -98,15 +98,15 @@ def _show(arguments: argparse.Namespace) -> int:
     if arguments.schema_id is not None:
         schema = client.schema(arguments.schema_id)
         text, fields = schema.text, {"id": arguments.schema_id, "kind": schema.kind, "schema": schema.text}
-        fields["references"] = [{"name": name, "schema": each} for name, each in schema.references]
+        fields["references"] = [{"name": name, "schema": schema} for name, schema in schema.references]
     else:
-        found = client.version(arguments.subject, LATEST if arguments.version is None else arguments.version)
-        text = found.definition.text
-        fields = {"subject": found.subject, "version": found.version, "id": found.schema_id}
-        fields |= {"kind": found.definition.kind, "schema": text}
+        version = client.version(arguments.subject, LATEST if arguments.version is None else arguments.version)
+        text = version.definition.text
+        fields = {"subject": version.subject, "version": version.version, "id": version.schema_id}
+        fields |= {"kind": version.definition.kind, "schema": text}
         fields["references"] = [
-            {"name": each.name, "subject": each.subject, "version": each.version}
-            for each in found.definition.references
+            {"name": reference.name, "subject": reference.subject, "version": reference.version}
+            for reference in version.definition.references
         ]
     print_document(json.dumps(fields) if arguments.json else text)
     return 0
@@ -115,8 +115,8 @@ def _show(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> int:
     client, definition = registry_client(arguments), _definition(arguments)
     try:
-        found = client.check(arguments.subject, definition)
-        compatible, messages = found.is_compatible, list(found.messages)
+        answer = client.check(arguments.subject, definition)
+        compatible, messages = answer.is_compatible, list(answer.messages)
     except SchemaNotFound:
         compatible, messages = True, [f"{arguments.subject} has no version yet"]
     if arguments.json:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from kafkasource.errors import KafkaSourceError
+from kafkasource.tools.web.serving import Listening, Serving
 
 
 def add_serving(parser: argparse.ArgumentParser, environment: str) -> None:
@@ -35,11 +39,26 @@ def add_serving(parser: argparse.ArgumentParser, environment: str) -> None:
     )
 
 
-def token_of(arguments: argparse.Namespace) -> str | None:
-    """The token of --token-file. Raises KafkaSourceError where the file cannot be read."""
-    if not arguments.token_file:
-        return None
+def listening(arguments: argparse.Namespace) -> Listening:
+    """Raises KafkaSourceError where the file of --token-file cannot be read."""
+    token = None
+    if arguments.token_file:
+        try:
+            token = Path(arguments.token_file).read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise KafkaSourceError(f"--token-file {arguments.token_file}: {error}") from None
+    return Listening(
+        arguments.host, arguments.port or 0, arguments.allow_host, token, arguments.certificate, arguments.key
+    )
+
+
+def serve(make: Callable[[Listening], Serving], at: Listening, announce: Callable[[str], None]) -> int:
+    """Serve until Ctrl-C. `announce` prints the address. Raises KafkaSourceError where the port is taken."""
     try:
-        return Path(arguments.token_file).read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise KafkaSourceError(f"--token-file {arguments.token_file}: {error}") from None
+        server = make(at)
+    except OSError as error:
+        raise KafkaSourceError(f"cannot listen at {at.host}, port {at.port}: {error}") from None
+    with contextlib.closing(server), contextlib.suppress(KeyboardInterrupt):
+        announce(server.url)
+        threading.Event().wait()
+    return 0

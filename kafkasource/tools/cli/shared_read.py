@@ -113,10 +113,10 @@ class _Share:
         room = _STEP
         ranges = self._ranges()
         self.busy = bool(ranges)
-        for one in ranges:
+        for wanted in ranges:
             if room <= 0 or self.ended:
                 break
-            part = replace(one, end_offset=min(one.end_offset, one.start_offset + room))
+            part = replace(wanted, end_offset=min(wanted.end_offset, wanted.start_offset + room))
             room -= part.size
             self._copy(part)
         self.commit()
@@ -127,21 +127,23 @@ class _Share:
         ranges = self._positions.next_ranges()
         if self._follow:
             return ranges
-        now = {one.topic_partition: one.end_offset for one in ranges}
+        now = {wanted.topic_partition: wanted.end_offset for wanted in ranges}
         for tp, position in self._positions.offsets.items():
             self._ends.setdefault(tp, now.get(tp, position))
-        cut = [replace(one, end_offset=min(one.end_offset, self._ends[one.topic_partition])) for one in ranges]
-        return [one for one in cut if one.size > 0]
+        cut = [
+            replace(wanted, end_offset=min(wanted.end_offset, self._ends[wanted.topic_partition])) for wanted in ranges
+        ]
+        return [wanted for wanted in cut if wanted.size > 0]
 
-    def _copy(self, one: OffsetRange) -> None:
-        for batch in self._reader.read([one]):
+    def _copy(self, wanted: OffsetRange) -> None:
+        for batch in self._reader.read([wanted]):
             part, done = self._selection.of(batch)
             if part.num_rows:
                 self._output.write(part)
-            self._reached(one.topic_partition, batch.column("offset")[done - 1].as_py() + 1)
+            self._reached(wanted.topic_partition, batch.column("offset")[done - 1].as_py() + 1)
             if self.ended:
                 return
-        self._reached(one.topic_partition, one.end_offset)  # behind the last record may be markers
+        self._reached(wanted.topic_partition, wanted.end_offset)  # behind the last record may be markers
 
     def _reached(self, tp: TopicPartition, position: int) -> None:
         self._positions.move({tp: position})

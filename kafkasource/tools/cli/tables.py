@@ -19,8 +19,12 @@ class Bytes(int):
     """A size, which a terminal shows with a unit."""
 
 
-def show(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """Print a table with a line of titles. A column whose cells are all numbers (or unknown) is flush right."""
+def show(titles: Sequence[str], rows: Sequence[Sequence[Cell]], optional: str = "") -> None:
+    """Print a table with a line of titles. A column whose cells are all numbers (or unknown) is flush right. The column
+    `optional` is left out where every cell of it is unknown."""
+    if optional and all(row[titles.index(optional)] is None for row in rows):
+        place = titles.index(optional)
+        titles, *rows = ((*line[:place], *line[place + 1 :]) for line in (titles, *rows))
     terminal = sys.stdout.isatty()
     numeric = [
         bool(rows) and all(isinstance(row[column], int) or row[column] is None for row in rows)

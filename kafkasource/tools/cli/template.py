@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from kafkasource.tools.cli.formats import Format, Style, of_lines
+from kafkasource.tools.cli.formats import OutputFormat, Style, of_lines
 from kafkasource.tools.cli.json_values import as_bytes
 from kafkasource.tools.cli.terminal import escaped_bytes
 
@@ -49,10 +49,10 @@ def _size(data: bytes | None) -> int:
 
 def _headers(row: Row, style: Style) -> bytes:
     return b",".join(
-        _shown(each["key"].encode(), style)
+        _shown(header["key"].encode(), style)
         + b"="
-        + (b"NULL" if each["value"] is None else _shown(each["value"], style))
-        for each in row["headers"] or ()
+        + (b"NULL" if header["value"] is None else _shown(header["value"], style))
+        for header in row["headers"] or ()
     )
 
 
@@ -87,9 +87,9 @@ class Template:
             yield b"".join(piece(row, style) for piece in self._pieces)
 
 
-def format_of(template: Template) -> Format:
+def format_of(template: Template) -> OutputFormat:
     """The output format of a format string."""
-    return Format("-f", (), "", of_lines(template.lines, end=b""))
+    return OutputFormat("-f", (), "", of_lines(template.lines, end=b""))
 
 
 def _piece(letter: str | None, escape: str | None, text: str | None) -> Piece:

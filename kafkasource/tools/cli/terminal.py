@@ -22,7 +22,7 @@ def escaped_bytes(data: bytes) -> bytes:
 def safe_output() -> Iterator[None]:
     """In this block whatever is printed to stdout and stderr is escaped first."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (cast(TextIO, _Safe(each)) for each in before)
+    sys.stdout, sys.stderr = (cast(TextIO, _Safe(stream)) for stream in before)
     try:
         yield
     finally:

@@ -95,10 +95,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _list(arguments: argparse.Namespace) -> int:
     with reached_cluster(arguments) as cluster:
-        found = [topic for topic in cluster.topics.list() if arguments.internal or not topic.internal]
-        bounds = bounds_of(cluster, found)
-        sizes = cluster.log_sizes(tp for topic in found for tp in topic.topic_partitions)
-    rows = [totals(topic, bounds, sizes) for topic in sorted(found, key=lambda topic: topic.name)]
+        topics = [topic for topic in cluster.topics.list() if arguments.internal or not topic.internal]
+        bounds = bounds_of(cluster, topics)
+        sizes = cluster.log_sizes(tp for topic in topics for tp in topic.topic_partitions)
+    rows = [totals(topic, bounds, sizes) for topic in sorted(topics, key=lambda topic: topic.name)]
     if arguments.json:
         print(json.dumps(rows, indent=1))
     elif rows:
@@ -112,17 +112,21 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _describe(arguments: argparse.Namespace) -> int:
     with reached_cluster(arguments) as cluster:
-        found = list(existing(cluster, arguments.topics).values())
-        bounds = bounds_of(cluster, found)
-        sizes = cluster.log_sizes(tp for topic in found for tp in topic.topic_partitions)
+        topics = list(existing(cluster, arguments.topics).values())
+        bounds = bounds_of(cluster, topics)
+        sizes = cluster.log_sizes(tp for topic in topics for tp in topic.topic_partitions)
         settings = settings_of(cluster, arguments.topics)
     if arguments.json:
-        print(json.dumps([_as_json(topic, bounds, sizes, settings.found.get(topic.name)) for topic in found], indent=1))
+        print(
+            json.dumps(
+                [_as_json(topic, bounds, sizes, settings.by_topic.get(topic.name)) for topic in topics], indent=1
+            )
+        )
         return 0
-    for number, topic in enumerate(found):
+    for number, topic in enumerate(topics):
         if number:
             print()
-        _print_topic(topic, bounds, sizes, settings.found.get(topic.name), arguments.all_settings)
+        _print_topic(topic, bounds, sizes, settings.by_topic.get(topic.name), arguments.all_settings)
     _say_why_unknown("bytes", sizes.unknown)
     _say_why_unknown("settings", settings.unknown)
     return 0
@@ -150,23 +154,23 @@ def _print_topic(
     parts += [size(on_disk)] if on_disk is not None else []
     parts += [health(topic), *([f"id {topic.topic_id}"] if topic.topic_id else [])]
     print(f"{topic.name}: {', '.join(parts)}")
-    for each in settings or ():
-        if everything or each.source == "topic":
-            print(f"  {each.name}={each.value}" + (f"  ({each.source})" if everything else ""))
+    for setting in settings or ():
+        if everything or setting.source == "topic":
+            print(f"  {setting.name}={setting.value}" + (f"  ({setting.source})" if everything else ""))
     tables.show(
         ("partition", "leader", "replicas", "in sync", "earliest", "latest", "offsets", "bytes"),
         [
             (
                 number,
-                one.leader_id,
-                ",".join(map(str, one.replicas)),
-                ",".join(map(str, one.in_sync_replicas)),
+                partition.leader_id,
+                ",".join(map(str, partition.replicas)),
+                ",".join(map(str, partition.in_sync_replicas)),
                 *bounds[tp],
                 bounds[tp].offsets,
                 _bytes(sizes.sizes.get(tp)),
             )
             for tp in topic.topic_partitions
-            for number, one in [(tp.partition, topic.partitions[tp.partition])]
+            for number, partition in [(tp.partition, topic.partitions[tp.partition])]
         ],
     )
 
@@ -184,7 +188,7 @@ def _as_json(
         "partitions": logs(topic, bounds, sizes),
         "settings": None
         if settings is None
-        else {each.name: {"value": each.value, "source": each.source} for each in settings},
+        else {setting.name: {"value": setting.value, "source": setting.source} for setting in settings},
     }
 
 
@@ -234,16 +238,16 @@ def _delete(arguments: argparse.Namespace) -> int:
         missing = [name for name, topic in described.items() if topic is None]
         if missing and not arguments.if_exists:
             raise KafkaSourceError(f"no topic {', '.join(map(repr, missing))}; --if-exists makes this no error")
-        found = [topic for topic in described.values() if topic is not None]
-        if found and not arguments.yes:
-            offsets = [one.offsets for one in bounds_of(cluster, found).values()]
-            total = f"{sum(each or 0 for each in offsets):,} offsets of records"
+        topics = [topic for topic in described.values() if topic is not None]
+        if topics and not arguments.yes:
+            offsets = [bounds.offsets for bounds in bounds_of(cluster, topics).values()]
+            total = f"{sum(count or 0 for count in offsets):,} offsets of records"
             unknown = offsets.count(None)
             more = f", and those of {many(unknown, 'partition')} whose offsets are not known" if unknown else ""
-            _confirm(f"delete {', '.join(topic.name for topic in found)} with {total}{more}?")
-        if found:
-            cluster.topics.delete([topic.name for topic in found])
-    return _say(arguments, "deleted", [(topic.name, topic.name) for topic in found])
+            _confirm(f"delete {', '.join(topic.name for topic in topics)} with {total}{more}?")
+        if topics:
+            cluster.topics.delete([topic.name for topic in topics])
+    return _say(arguments, "deleted", [(topic.name, topic.name) for topic in topics])
 
 
 def _confirm(question: str) -> None:

@@ -53,10 +53,10 @@ def _list(arguments: argparse.Namespace) -> int:
     identity = _identity(arguments)
     with reached_cluster(arguments) as cluster:
         names = _all_ids(cluster, identity, arguments)
-        found = [each for ids in names for each in open_transactions(cluster, ids)]
-    for each in found:
-        print(json.dumps(_as_json(each)) if arguments.json else _as_line(each))
-    if not found and not arguments.json:
+        transactions = [transaction for ids in names for transaction in open_transactions(cluster, ids)]
+    for transaction in transactions:
+        print(json.dumps(_as_json(transaction)) if arguments.json else _as_line(transaction))
+    if not transactions and not arguments.json:
         print(f"no transaction of {identity.ids.prefix!r} is open")
     return 0
 
@@ -76,11 +76,11 @@ def _abort(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"aborted": list(map(_as_json, aborted)), "left_alone": list(map(_as_json, left))}))
     else:
-        for each in aborted:
-            print(f"aborted {_as_line(each)}")
-        for each in left:
-            print(f"left alone {_as_line(each)}")
-    if any(each.decided_batch_id is not None for each in left):
+        for transaction in aborted:
+            print(f"aborted {_as_line(transaction)}")
+        for transaction in left:
+            print(f"left alone {_as_line(transaction)}")
+    if any(transaction.decided_batch_id is not None for transaction in left):
         print(
             "pykafka: start the query again to commit the decided batch; --even-decided loses its rows", file=sys.stderr
         )

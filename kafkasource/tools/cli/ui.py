@@ -7,18 +7,16 @@ the token, which every request for data must send.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import secrets
 import sys
-import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kafkasource.errors import KafkaSourceError
 from kafkasource.tools.cli.arguments import add_cluster, add_json, parsed_options, port, reach, settings_of_role
-from kafkasource.tools.cli.serving import add_serving, token_of
+from kafkasource.tools.cli.serving import add_serving, listening, serve
 
 if TYPE_CHECKING:
     from kafkasource.options import Options, Role
@@ -54,43 +52,29 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _ui(arguments: argparse.Namespace) -> int:
     from kafkasource.kafka.cluster.cluster import Cluster
     from kafkasource.kafka.config import ClientConfig
-    from kafkasource.tools.ui.app import KIND, App
+    from kafkasource.tools.ui.app import UiServer
 
-    given = token_of(arguments) if arguments.token is None else arguments.token
-    given = KIND.variable("TOKEN") if given is None else given
-    token = secrets.token_urlsafe(24) if given is None else given
+    at = listening(arguments)
+    given = at.token if arguments.token is None else arguments.token
+    given = UiServer.kind.variable("TOKEN") if given is None else given
+    at = replace(at, token=secrets.token_urlsafe(24) if given is None else given)
     config = ClientConfig.from_options(_options(arguments, "source", {}))
     reach(config)
+
+    def announce(url: str) -> None:
+        """A token of the user's is not repeated."""
+        page = f"{url}/" if given else f"{url}/#token={at.token}"
+        if arguments.json:
+            print(json.dumps({"url": page}), flush=True)
+        else:
+            print(page, file=sys.stderr, flush=True)
+
     with Cluster(config) as cluster:
-        try:
-            app = App(
-                cluster,
-                partial(_options, arguments, "source"),
-                partial(_options, arguments, "sink") if arguments.write else None,
-                host=arguments.host,
-                port=arguments.port,
-                token=token,
-                allowed_hosts=arguments.allow_host,
-                certificate=arguments.certificate,
-                key=arguments.key,
-            )
-        except OSError as error:
-            raise KafkaSourceError(f"cannot listen at {arguments.host}, port {arguments.port}: {error}") from None
-        with contextlib.closing(app), contextlib.suppress(KeyboardInterrupt):
-            _tell(app.site.url, None if given else token, arguments.json)
-            threading.Event().wait()
-    return 0
+        reads = partial(_options, arguments, "source")
+        writes = partial(_options, arguments, "sink") if arguments.write else None
+        return serve(lambda at: UiServer(at, cluster, reads, writes), at, announce)
 
 
 def _options(arguments: argparse.Namespace, role: Role, more: Mapping[str, str]) -> Options:
     """The options of a reader or a writer. If the page also writes, -X may have options of both."""
     return parsed_options(settings_of_role(arguments, role) if arguments.write else arguments, role, more)
-
-
-def _tell(url: str, token: str | None, as_json: bool) -> None:
-    """Print the address; a token of the user's is not repeated."""
-    page = f"{url}/" if token is None else f"{url}/#token={token}"
-    if as_json:
-        print(json.dumps({"url": page}), flush=True)
-    else:
-        print(page, file=sys.stderr, flush=True)

@@ -210,11 +210,14 @@ class _Topic:
 
 
 def _report(arguments: argparse.Namespace, written: dict[TopicPartition, Written]) -> None:
-    total = sum(one.records for one in written.values())
+    total = sum(outcome.records for outcome in written.values())
     where = f"{many(len(written), 'partition')} of {arguments.topic}" if written else arguments.topic
     print(f"{many(total, 'record')} written to {where}", file=sys.stderr)
     if arguments.json:
-        rows = [{"topic": tp.topic, "partition": tp.partition, **one._asdict()} for tp, one in sorted(written.items())]
+        rows = [
+            {"topic": tp.topic, "partition": tp.partition, **outcome._asdict()}
+            for tp, outcome in sorted(written.items())
+        ]
         print(json.dumps(rows))
 
 
@@ -251,8 +254,8 @@ def _text_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) ->
     for number, line in enumerate(lines, first):
         start, value = key, line
         if separator is not None:
-            start, found, value = line.partition(separator)
-            if not found:
+            start, has_separator, value = line.partition(separator)
+            if not has_separator:
                 return rows, _BadLine(f"line {number} has no key separator {arguments.key_separator!r}")
         row = {"key": None if start == null else start, "value": None if value == null else value}
         try:
@@ -268,10 +271,10 @@ def _typed(row: Row, types: Mapping[str, pa.DataType]) -> Row:
         return row
     from kafkasource.tools.cli.json_columns import value_of
 
-    for name, kind in types.items():
+    for name, data_type in types.items():
         if row[name] is not None:
             try:
-                row[name] = value_of(row[name], kind)
+                row[name] = value_of(row[name], data_type)
             except ValueError as error:
                 raise ValueError(f"the {name}, {error}") from None
     return row

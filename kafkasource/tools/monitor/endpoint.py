@@ -12,81 +12,40 @@ It shows names of topics and queries, and changes nothing. It listens on this ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from importlib.resources import files
-from pathlib import Path
+from collections.abc import Callable
 
 from kafkasource.metrics import exposition
 from kafkasource.metrics.snapshot import Snapshot
 from kafkasource.metrics.table import METRICS
 from kafkasource.tools.monitor.queries import Queries
 from kafkasource.tools.web import handler
-from kafkasource.tools.web.access import Kind
-from kafkasource.tools.web.handler import Answer, Request, as_text
-from kafkasource.tools.web.page import with_common_parts
-from kafkasource.tools.web.site import Site
-
-KIND = Kind(
-    "the metrics server",
-    "KAFKASOURCE_METRICS",
-    "serve_metrics(allowed_hosts=...), pykafka metrics --allow-host or KAFKASOURCE_METRICS_HOSTS",
-    "'token', the file of --token-file, or KAFKASOURCE_METRICS_TOKEN",
-    "kafkasource-metrics",
-)
-
-_PAGE_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self';"
-    " img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+from kafkasource.tools.web.access import ServerKind
+from kafkasource.tools.web.handler import HttpResponse, Request, as_text
+from kafkasource.tools.web.serving import Listening, Serving, file_of
 
 
-class Endpoint:
-    """Serves until it is closed, from daemon threads."""
+class MetricsServer(Serving):
+    kind = ServerKind(
+        "the metrics server",
+        "KAFKASOURCE_METRICS",
+        "serve_metrics(allowed_hosts=...), pykafka metrics --allow-host or KAFKASOURCE_METRICS_HOSTS",
+        "'token', the file of --token-file, or KAFKASOURCE_METRICS_TOKEN",
+        "kafkasource-metrics",
+        policy="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self';"
+        " img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    )
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        snapshot: Callable[[], Snapshot],
-        queries: Queries | None = None,
-        *,
-        allowed_hosts: Iterable[str] = (),
-        token: str | None = None,
-        certificate: str | Path | None = None,
-        key: str | Path | None = None,
-    ) -> None:
-        """The arguments are those of `Site` and `serve_metrics`; raises as `Site` does."""
+    def __init__(self, at: Listening, snapshot: Callable[[], Snapshot], queries: Queries | None = None) -> None:
         self._snapshot = snapshot
         self._queries = queries or Queries()
-        self._site = Site(
-            KIND,
-            host,
-            port,
-            self._answer,
-            policy=_PAGE_POLICY,
-            allowed_hosts=allowed_hosts,
-            token=token,
-            certificate=certificate,
-            key=key,
-        )
+        super().__init__(at)
 
-    @property
-    def port(self) -> int:
-        return self._site.port
-
-    @property
-    def url(self) -> str:
-        return self._site.url
-
-    def close(self) -> None:
-        self._site.close()
-
-    def _answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> HttpResponse:
         path = request.path
         if path == "/":
-            return Answer(200, handler.HTML, page())
+            return HttpResponse(200, handler.HTML, _page().encode())
         if path == "/metrics":
-            return Answer(200, exposition.CONTENT_TYPE, exposition.text(self._snapshot()))
+            return HttpResponse(200, exposition.CONTENT_TYPE, exposition.text(self._snapshot()))
         if path == "/api/metrics":
             return handler.as_json(as_json(self._snapshot()))
         if path == "/api/queries":
@@ -98,17 +57,21 @@ class Endpoint:
         return as_text("there is /, /metrics, /api/queries and /api/metrics", 404)
 
 
-def page() -> bytes:
-    return with_common_parts((files("kafkasource.tools.monitor") / "page.html").read_text()).encode()
+def _page() -> str:
+    """One file, with the common parts in place of the comments that name them."""
+    page = file_of("monitor", "page.html")
+    for name in ("common.css", "common.js"):
+        page = page.replace(f"/* {name} */", file_of("web", name), 1)
+    return page
 
 
-def as_json(found: Snapshot) -> list[dict[str, object]]:
+def as_json(snapshot: Snapshot) -> list[dict[str, object]]:
     """Each value with its labels by name, sorted. A histogram has the count of each bucket, not cumulative, and the
     sum."""
     rows: list[dict[str, object]] = []
-    for (name, labels), value in sorted([*found.counters.items(), *found.gauges.items()]):
+    for (name, labels), value in sorted([*snapshot.counters.items(), *snapshot.gauges.items()]):
         rows.append({"name": name, "labels": _labelled(name, labels), "value": value})
-    for (name, labels), (counts, total) in sorted(found.histograms.items()):
+    for (name, labels), (counts, total) in sorted(snapshot.histograms.items()):
         bounds = [*METRICS[name].buckets, None]
         buckets = [[bound, count] for bound, count in zip(bounds, counts, strict=True)]
         rows.append(

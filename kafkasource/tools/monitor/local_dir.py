@@ -37,8 +37,8 @@ def local_dir(spark: SparkSession) -> Path | None:
     """None where it is not known, or on another host (Connect)."""
     try:
         spark.dataSource.register(LocalDir)
-        found = Path(spark.read.format(LocalDir.name()).load().schema.names[0])
+        folder = Path(spark.read.format(LocalDir.name()).load().schema.names[0])
     except Exception as error:
         log.warning("cannot show the metrics of tasks: Spark does not report its local folder (%s)", error)
         return None
-    return found if found.is_absolute() and found.is_dir() else None
+    return folder if folder.is_absolute() and folder.is_dir() else None

@@ -20,12 +20,12 @@ class Open(Protocol):
     def open_for_ms(self) -> float | None: ...
 
 
-Answer = Mapping[str | None, "Sequence[Open] | KafkaSourceError"]
+OpenByCluster = Mapping[str | None, "Sequence[Open] | KafkaSourceError"]
 """By cluster (None: the sink has no option `clusters`): its open transactions, or the error if it could not be
 asked."""
 
 
-def _ask(options: Mapping[str, str]) -> Answer:
+def _ask(options: Mapping[str, str]) -> OpenByCluster:
     from kafkasource.sink.open_transactions import of_clusters
 
     return of_clusters(options)
@@ -38,7 +38,7 @@ class OpenSinks:
     def __init__(
         self,
         sinks: Mapping[str, Mapping[str, str]],
-        ask: Callable[[Mapping[str, str]], Answer] = _ask,
+        ask: Callable[[Mapping[str, str]], OpenByCluster] = _ask,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`sinks`: a name for each and its options, as for `kafkasource.open_transactions`."""
@@ -62,7 +62,7 @@ class OpenSinks:
         return Snapshot("", 0, gauges=self._known)
 
     def _asked(self) -> dict[Key, float]:
-        found: dict[Key, float] = {}
+        gauges: dict[Key, float] = {}
         failed: dict[tuple[str, str], str] = {}
         for name, options in list(self._sinks.items()):  # a mirror's come and go
             try:
@@ -75,12 +75,12 @@ class OpenSinks:
                 if isinstance(answer, KafkaSourceError):
                     failed[labels] = str(answer)
                     continue
-                ages_ms = [each.open_for_ms() or 0.0 for each in answer]
-                found["kafkasource_open_transactions", labels] = len(ages_ms)
-                found["kafkasource_oldest_transaction_seconds", labels] = max(ages_ms, default=0.0) / 1000
+                ages_ms = [transaction.open_for_ms() or 0.0 for transaction in answer]
+                gauges["kafkasource_open_transactions", labels] = len(ages_ms)
+                gauges["kafkasource_oldest_transaction_seconds", labels] = max(ages_ms, default=0.0) / 1000
         for (name, cluster), text in failed.items():
             if self._warned.get((name, cluster)) != text:  # once, not every 15 seconds
                 where = f" in cluster {cluster!r}" if cluster else ""
                 log.warning("cannot list the open transactions of sink %r%s: %s", name, where, text)
         self._warned = failed
-        return found
+        return gauges

@@ -28,8 +28,8 @@ _MOST_ENDED = 50  # queries that have ended
 _DURATION = "kafkasource_query_batch_duration_seconds"
 
 
-Progress: TypeAlias = Mapping[str, Any]
-"""Progress of a micro-batch, as Spark writes it in JSON."""
+ProgressJson: TypeAlias = Mapping[str, Any]
+"""ProgressJson of a micro-batch, as Spark writes it in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Query:
     history: deque[list[float | None]] = field(default_factory=lambda: deque(maxlen=HISTORY))
     """[seconds of the epoch, lag, rows that arrived per second, rows processed per second, lag in seconds]. None:
     unknown."""
-    progress: Progress | None = None  # Spark's last
+    progress: ProgressJson | None = None  # Spark's last
     durations: list[int] = field(default_factory=lambda: [0] * (len(METRICS[_DURATION].buckets) + 1))
     durations_s: float = 0.0
     logs: dict[_Log, LogTimes] = field(default_factory=dict)
@@ -150,11 +150,11 @@ class Queries:
             query = self._queries.get(query_id)
             if query is not None:
                 query.active, query.error = False, error
-            ended = [one.id for one in self._queries.values() if not one.active]
+            ended = [query.id for query in self._queries.values() if not query.active]
             for old in ended[:-_MOST_ENDED]:
                 del self._queries[old]
 
-    def progressed(self, progress: Progress) -> None:
+    def progressed(self, progress: ProgressJson) -> None:
         """Add one progress, as Spark's JSON has it. A progress that is no newer than the last changes nothing."""
         with self._lock:
             query = self._queries.get(progress["id"])
@@ -165,7 +165,7 @@ class Queries:
                 return
             self._take_in(query, progress)
 
-    def _take_in(self, query: Query, progress: Progress) -> None:
+    def _take_in(self, query: Query, progress: ProgressJson) -> None:
         now_s = self._clock()
         query.progress, query.told_s = progress, now_s
         query.batch_id = progress["batchId"]
@@ -179,18 +179,18 @@ class Queries:
             query.batches += 1
             query.durations[bisect.bisect_left(METRICS[_DURATION].buckets, seconds)] += 1
             query.durations_s += seconds
-        found = _places(progress, query.logs, _began_s(progress, now_s), now_s)
-        if found or not query.places:  # a batch that a restart replays does not have the ends
-            query.places = found
-            query.logs = {log: times for log, times in query.logs.items() if log[1] in found}
+        places = _places(progress, query.logs, _began_s(progress, now_s), now_s)
+        if places or not query.places:  # a batch that a restart replays does not have the ends
+            query.places = places
+            query.logs = {log: times for log, times in query.logs.items() if log[1] in places}
         query.history.append([now_s, query.lag, query.rows_come, query.rows_done, query.lag_seconds])
 
     def as_json(self) -> list[dict[str, object]]:
         """All queries; those that run come first. JSON has no NaN, so unknown values are None."""
         with self._lock:
-            return [one.as_json() for one in sorted(self._queries.values(), key=lambda q: (not q.active, q.label))]
+            return [query.as_json() for query in sorted(self._queries.values(), key=lambda q: (not q.active, q.label))]
 
-    def progress(self, query_id: str) -> Progress | None:
+    def progress(self, query_id: str) -> ProgressJson | None:
         """Spark's last progress, unchanged."""
         with self._lock:
             query = self._queries.get(query_id)
@@ -224,31 +224,31 @@ class Queries:
         cluster = self._cluster_name
         group = self._groups.get(query.name or "", self._groups.get(query.id, query.label))
         member = socket.gethostname(), query.id, "kafkasource"
-        found: dict[Key, float] = {}
+        gauges: dict[Key, float] = {}
         by_topic: dict[str, int] = {}
         for tp, place in query.places.items():
             partition = cluster, tp.topic, str(tp.partition)
             labels = cluster, group, tp.topic, str(tp.partition), *member
-            found["kafka_consumergroup_group_offset", labels] = place.offset
-            found["kafka_consumergroup_group_lag", labels] = place.lag
+            gauges["kafka_consumergroup_group_offset", labels] = place.offset
+            gauges["kafka_consumergroup_group_lag", labels] = place.lag
             if place.lag_seconds is not None:
-                found["kafka_consumergroup_group_lag_seconds", labels] = place.lag_seconds
-            found["kafka_partition_latest_offset", partition] = place.latest
+                gauges["kafka_consumergroup_group_lag_seconds", labels] = place.lag_seconds
+            gauges["kafka_partition_latest_offset", partition] = place.latest
             by_topic[tp.topic] = by_topic.get(tp.topic, 0) + place.lag
         for topic, offsets in by_topic.items():
-            found["kafka_consumergroup_group_topic_sum_lag", (cluster, group, topic)] = offsets
+            gauges["kafka_consumergroup_group_topic_sum_lag", (cluster, group, topic)] = offsets
         if query.places:
             of_group = cluster, group, "true"  # true: the group is without members
-            found["kafka_consumergroup_group_sum_lag", (cluster, group)] = query.lag
-            found["kafka_consumergroup_group_max_lag", of_group] = max(place.lag for place in query.places.values())
+            gauges["kafka_consumergroup_group_sum_lag", (cluster, group)] = query.lag
+            gauges["kafka_consumergroup_group_max_lag", of_group] = max(place.lag for place in query.places.values())
             if query.lag_seconds is not None:
-                found["kafka_consumergroup_group_max_lag_seconds", of_group] = query.lag_seconds
+                gauges["kafka_consumergroup_group_max_lag_seconds", of_group] = query.lag_seconds
             if query.lag_seconds_at_least is not None:
-                found["kafkasource_query_lag_at_least_seconds", (query.label,)] = query.lag_seconds_at_least
-        return found
+                gauges["kafkasource_query_lag_at_least_seconds", (query.label,)] = query.lag_seconds_at_least
+        return gauges
 
 
-def _places(progress: Progress, logs: dict[_Log, LogTimes], began_s: float, now_s: float) -> _Places:
+def _places(progress: ProgressJson, logs: dict[_Log, LogTimes], began_s: float, now_s: float) -> _Places:
     """The partitions of a progress report. `began_s`: when the driver asked for the ends of the logs. If several
     sources read a partition of one name, as from two clusters, the source that is furthest behind counts."""
     places: _Places = {}
@@ -269,7 +269,7 @@ def _places(progress: Progress, logs: dict[_Log, LogTimes], began_s: float, now_
     return places
 
 
-def _began_s(progress: Progress, now_s: float) -> float:
+def _began_s(progress: ProgressJson, now_s: float) -> float:
     """When the trigger began, by the clock of the driver."""
     try:
         began_s = datetime.fromisoformat(progress["timestamp"].replace("Z", "+00:00")).timestamp()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,12 @@ from kafkasource.metrics import folder
 from kafkasource.metrics.counting import process_counts
 from kafkasource.metrics.snapshot import Snapshot, added
 from kafkasource.spark import workers
-from kafkasource.tools.monitor.endpoint import Endpoint
+from kafkasource.tools.monitor.endpoint import MetricsServer
 from kafkasource.tools.monitor.listener import ProgressListener, already_running, take_what_is_pending
 from kafkasource.tools.monitor.local_dir import local_dir
 from kafkasource.tools.monitor.open_sinks import OpenSinks
 from kafkasource.tools.monitor.queries import Queries
+from kafkasource.tools.web.serving import Listening
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,15 +32,10 @@ class ServedMetrics:
     def __init__(
         self,
         spark: SparkSession,
-        port: int,
-        host: str,
+        at: Listening,
         cluster_name: str,
         groups: Mapping[str, str] | None,
         sinks: Mapping[str, Mapping[str, str]] | None,
-        allowed_hosts: Iterable[str] = (),
-        token: str | None = None,
-        certificate: str | Path | None = None,
-        key: str | Path | None = None,
     ) -> None:
         self._spark = spark
         workers.prepare(spark)
@@ -49,16 +45,7 @@ class ServedMetrics:
         folder.use(self.folder)
         if self.folder is not None:
             folder.make(self.folder)
-        self._endpoint = Endpoint(
-            host,
-            port,
-            self.snapshot,
-            self._queries,
-            allowed_hosts=allowed_hosts,
-            token=token,
-            certificate=certificate,
-            key=key,
-        )
+        self._server = MetricsServer(at, self.snapshot, self._queries)
         self._listener = ProgressListener(self._queries)
         take_what_is_pending(spark)
         spark.streams.addListener(self._listener)
@@ -71,11 +58,11 @@ class ServedMetrics:
     @property
     def url(self) -> str:
         """`http://127.0.0.1:port` (`https:` with a certificate), without a slash at its end."""
-        return self._endpoint.url
+        return self._server.url
 
     @property
     def port(self) -> int:
-        return self._endpoint.port
+        return self._server.port
 
     def snapshot(self) -> Snapshot:
         """All metrics now: of this host's processes, of tasks' reports from other hosts, and of the queries. For
@@ -98,7 +85,7 @@ class ServedMetrics:
     def close(self) -> None:
         """Stop serving. Processes continue to publish to the folder, which Spark deletes at its end."""
         atexit.unregister(self.close)
-        self._endpoint.close()
+        self._server.close()
         try:
             self._spark.streams.removeListener(self._listener)
         except Exception:  # Spark has ended

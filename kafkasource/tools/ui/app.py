@@ -6,8 +6,6 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.resources import files
-from pathlib import Path
 
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.kafka.cluster.cluster import Cluster
@@ -19,25 +17,13 @@ from kafkasource.tools.admin.groups import as_json as as_json_of_group
 from kafkasource.tools.admin.lag import of_group
 from kafkasource.tools.admin.topics import bounds_of, check_partitions, existing
 from kafkasource.tools.ui import parameters, topics, transactions
-from kafkasource.tools.ui.browsing import MOST_RECORDS, Browser, Found, Limits, Wanted
-from kafkasource.tools.ui.changes import Changes, Document, MakeOptions, document
-from kafkasource.tools.web.access import Kind
-from kafkasource.tools.web.handler import HTML, Answer, Refused, Request, as_json, as_text
-from kafkasource.tools.web.page import common
-from kafkasource.tools.web.site import Site
+from kafkasource.tools.ui.browsing import MOST_RECORDS, Browser, Limits, RecordPage, RecordSearch
+from kafkasource.tools.ui.changes import Document, MakeOptions, PageChanges, document
+from kafkasource.tools.web.access import ServerKind
+from kafkasource.tools.web.handler import HTML, HttpResponse, Request, RequestRefused, as_json, as_text
+from kafkasource.tools.web.serving import Listening, Serving, file_of
 from kafkasource.types import TopicPartition
 
-KIND = Kind(
-    "pykafka ui",
-    "KAFKASOURCE_UI",
-    "--allow-host or KAFKASOURCE_UI_HOSTS",
-    "the file of --token-file, --token, or KAFKASOURCE_UI_TOKEN",
-    "kafkasource-ui",
-)
-POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; base-uri 'none';"
-    " form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
-)
 _MOST_AT_ONCE = 2  # requests for records: each may hold the bytes of a few fetches
 _FILES = {
     "common.css": "text/css; charset=utf-8",
@@ -48,24 +34,29 @@ _FILES = {
 }
 
 
-class App:
-    """Serves until it is closed. `cluster` is the caller's, and any thread may use it."""
+class UiServer(Serving):
+    """`cluster` is the caller's, and any thread may use it."""
+
+    kind = ServerKind(
+        "pykafka ui",
+        "KAFKASOURCE_UI",
+        "--allow-host or KAFKASOURCE_UI_HOSTS",
+        "the file of --token-file, --token, or KAFKASOURCE_UI_TOKEN",
+        "kafkasource-ui",
+        policy="default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:;"
+        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
+        open_paths=frozenset({"/", *(f"/{name}" for name in _FILES)}),
+    )
 
     def __init__(
         self,
+        at: Listening,
         cluster: Cluster,
         read_options: MakeOptions,
         write_options: MakeOptions | None = None,
-        *,
-        host: str,
-        port: int,
-        token: str,
-        allowed_hosts: Iterable[str] = (),
-        certificate: str | Path | None = None,
-        key: str | Path | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """`write_options`: None, so nothing can be changed. Raises as `Site` does."""
+        """`write_options`: None, so nothing can be changed."""
         self._cluster = cluster
         self._read_options = read_options
         self._limits = limits or Limits()
@@ -81,7 +72,7 @@ class App:
         }
         self._changes: dict[str, Callable[[Document], object]] = {}
         if write_options is not None:
-            changes = Changes(cluster, read_options, write_options)
+            changes = PageChanges(cluster, read_options, write_options)
             self._changes = {
                 "/api/produce": changes.produce,
                 "/api/offsets/plan": changes.plan_offsets,
@@ -89,29 +80,16 @@ class App:
                 "/api/topic/create": changes.create_topic,
                 "/api/topic/delete": changes.delete_topic,
             }
-        self.site = Site(
-            KIND,
-            host,
-            port,
-            self._answer,
-            policy=POLICY,
-            takes_posts=write_options is not None,
-            open_paths=["/", *(f"/{name}" for name in _FILES)],
-            allowed_hosts=allowed_hosts,
-            token=token,
-            certificate=certificate,
-            key=key,
-        )
+        self.takes_posts = write_options is not None
+        super().__init__(at)
 
-    def close(self) -> None:
-        self.site.close()
-
-    def _answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> HttpResponse:
         name = request.path.removeprefix("/")
         if request.path == "/":
-            return Answer(200, HTML, _own("page.html"))
+            return HttpResponse(200, HTML, file_of("ui", "page.html").encode())
         if name in _FILES:
-            return Answer(200, _FILES[name], common(name).encode() if name.startswith("common.") else _own(name))
+            room = "web" if name.startswith("common.") else "ui"
+            return HttpResponse(200, _FILES[name], file_of(room, name).encode())
         known: Mapping[str, object] = self._paths if request.body is None else self._changes
         if request.path not in known:
             return as_text("there is /; the docstring of kafkasource.tools.ui names the paths below /api", 404)
@@ -119,18 +97,20 @@ class App:
             if request.body is None:
                 return as_json(self._paths[request.path](request.query))
             return as_json(self._changes[request.path](document(request.body)))
-        except Refused:
+        except RequestRefused:
             raise
         except OptionError as error:
-            raise Refused(400, str(error)) from error
+            raise RequestRefused(400, str(error)) from error
         except KafkaSourceError as error:
-            raise Refused(502, str(error)) from error
+            raise RequestRefused(502, str(error)) from error
 
     def _records(self, given: Mapping[str, str]) -> Mapping[str, object]:
         topic = parameters.required(given, "topic")
         count = parameters.whole_number(given, "count", 50, MOST_RECORDS)
         key = given.get("key")
-        wanted = Wanted(count, None if key is None else key.encode("utf-8", "replace"), given.get("match") != "part")
+        wanted = RecordSearch(
+            count, None if key is None else key.encode("utf-8", "replace"), given.get("match") != "part"
+        )
         older, newer = parameters.cursor(given, "older"), parameters.cursor(given, "newer")
         numbers = parameters.partition_numbers(given, "partitions")
         start = parameters.place(given["from"]) if given.get("from") and older is None and newer is None else None
@@ -142,15 +122,15 @@ class App:
         )
         ends = bounds_of(self._cluster, [known], options["kafka.isolation.level"])  # where the reader's logs end
         with self._browser(options, start, wanted) as browser:
-            found = browser.forward(newer) if start is not None or newer is not None else browser.back(older)
+            page = browser.forward(newer) if start is not None or newer is not None else browser.back(older)
         for tp in partitions:  # where a partition had nothing to read, newer records come behind its end
-            found.newer.setdefault(tp.partition, ends[tp].latest or 0)
-        return _as_json(found)
+            page.newer.setdefault(tp.partition, ends[tp].latest or 0)
+        return _as_json(page)
 
     @contextmanager
-    def _browser(self, options: Options, start: Position | None, wanted: Wanted) -> Iterator[Browser]:
+    def _browser(self, options: Options, start: Position | None, wanted: RecordSearch) -> Iterator[Browser]:
         if not self._browsing.acquire(timeout=self._limits.seconds):
-            raise Refused(503, f"{_MOST_AT_ONCE} other requests for records are under way: try again")
+            raise RequestRefused(503, f"{_MOST_AT_ONCE} other requests for records are under way: try again")
         try:
             with Reader(options, start=start) as reader:
                 yield Browser(reader, wanted, self._limits)
@@ -159,8 +139,8 @@ class App:
 
 
 def _groups(cluster: Cluster) -> dict[str, object]:
-    found = all_groups(cluster)
-    return {"groups": [each.as_json() for each in found.lines], "unreachable": sorted(found.unreachable)}
+    groups = all_groups(cluster)
+    return {"groups": [line.as_json() for line in groups.lines], "unreachable": sorted(groups.unreachable)}
 
 
 def _assign(partitions: Iterable[TopicPartition]) -> str:
@@ -170,16 +150,12 @@ def _assign(partitions: Iterable[TopicPartition]) -> str:
     return json.dumps(topics)
 
 
-def _as_json(found: Found) -> dict[str, object]:
+def _as_json(page: RecordPage) -> dict[str, object]:
     return {
-        "records": found.records,
-        "older": found.older,
-        "newer": found.newer,
-        "examined": found.examined,
-        "limited": found.limited,
-        "oldest": found.oldest,
+        "records": page.records,
+        "older": page.older,
+        "newer": page.newer,
+        "examined": page.examined,
+        "limited": page.limited,
+        "oldest": page.oldest,
     }
-
-
-def _own(name: str) -> bytes:
-    return (files("kafkasource.tools.ui") / name).read_bytes()

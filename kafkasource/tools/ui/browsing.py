@@ -45,7 +45,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RecordSearch:
     """`key`: only records with it. `exact`: the whole key, else a part of it."""
 
     count: int
@@ -58,7 +58,7 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Found:
+class RecordPage:
     """`older` and `newer`: see the module. `limited`: a bound ended the search before the log ended. `oldest`: there is
     nothing older."""
 
@@ -155,40 +155,44 @@ class _Kept:
 
     def records(self) -> list[Json]:
         """The root last: newest first where the last ones are kept, else oldest first."""
-        return [record for _, record in sorted(self._heap, key=lambda each: each[0], reverse=True)]
+        return [record for _, record in sorted(self._heap, key=lambda entry: entry[0], reverse=True)]
 
 
 class Browser:
     """One request. `reader`: of the wanted partitions, with headers."""
 
     def __init__(
-        self, reader: Reader, wanted: Wanted, limits: Limits | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        reader: Reader,
+        wanted: RecordSearch,
+        limits: Limits | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reader = reader
         self._wanted = wanted
         self._limits = limits or Limits()
         self._budget = _Budget(self._limits, clock, clock() + self._limits.seconds)
 
-    def forward(self, starts: Cursor | None = None) -> Found:
+    def forward(self, starts: Cursor | None = None) -> RecordPage:
         """Oldest first: from the reader's start, or from `starts`."""
-        ranges = [_from(one, starts) for one in self._reader.plan()]
+        ranges = [_from(part, starts) for part in self._reader.plan()]
         share = self._share(ranges)
-        cut = [replace(one, end_offset=min(one.end_offset, one.start_offset + share)) for one in ranges]
+        cut = [replace(part, end_offset=min(part.end_offset, part.start_offset + share)) for part in ranges]
         kept = _Kept(self._wanted.count, last=False)
         parts, whole = self._pass(cut, kept)
         newer = {}
-        for one in ranges:
-            partition = one.topic_partition.partition
+        for planned in ranges:
+            partition = planned.topic_partition.partition
             part = parts.get(partition)
             newer[partition] = (
-                one.start_offset if part is None else min(part.reached, (part.dropped or (part.reached,))[0])
+                planned.start_offset if part is None else min(part.reached, (part.dropped or (part.reached,))[0])
             )
-        older = {one.topic_partition.partition: one.start_offset for one in ranges}
-        ended = all(newer[one.topic_partition.partition] >= one.end_offset for one in ranges)
+        older = {part.topic_partition.partition: part.start_offset for part in ranges}
+        ended = all(newer[part.topic_partition.partition] >= part.end_offset for part in ranges)
         limited = not ended and (not whole or len(kept.records()) < self._wanted.count)
-        return Found(kept.records(), older, newer, self._budget.records, limited)
+        return RecordPage(kept.records(), older, newer, self._budget.records, limited)
 
-    def back(self, ends: Cursor | None = None) -> Found:
+    def back(self, ends: Cursor | None = None) -> RecordPage:
         """Newest first: before the log's ends, or before `ends`.
 
         It reads in passes with growing windows, from the ends towards the beginnings, because compaction and
@@ -197,26 +201,26 @@ class Browser:
         The smallest pass has one offset of each partition; the partitions that it reached count, at least one.
         """
         planned = self._reader.plan()
-        ranges = [_until(one, ends) for one in planned]
-        newer = {one.topic_partition.partition: one.end_offset for one in ranges}
+        ranges = [_until(part, ends) for part in planned]
+        newer = {part.topic_partition.partition: part.end_offset for part in ranges}
         older = dict(newer)
-        begins = {one.topic_partition.partition: one.start_offset for one in ranges}
+        begins = {part.topic_partition.partition: part.start_offset for part in ranges}
         # Pages may end before they reach all partitions, so begin with the partitions that earlier pages read least.
-        come = {one.topic_partition: one.end_offset - newer[one.topic_partition.partition] for one in planned}
-        ranges.sort(key=lambda one: come[one.topic_partition])
+        come = {part.topic_partition: part.end_offset - newer[part.topic_partition.partition] for part in planned}
+        ranges.sort(key=lambda part: come[part.topic_partition])
         share = self._share(ranges)
         first = _FIRST_SEARCHED // max(1, len(ranges)) if self._wanted.key is not None else self._wanted.count
         window = max(1, min(first, share))
         records: list[Json] = []
         limited = False
-        while len(records) < self._wanted.count and any(older[each] > begins[each] for each in older):
+        while len(records) < self._wanted.count and any(older[partition] > begins[partition] for partition in older):
             self._budget.begin_pass(last=window == 1)
             if self._budget.is_spent and older != newer:
                 limited = True
                 break
-            slices = [_before(one, older[one.topic_partition.partition], window) for one in ranges]
+            slices = [_before(part, older[part.topic_partition.partition], window) for part in ranges]
             kept = _Kept(self._wanted.count - len(records), last=True)
-            parts, whole = self._pass([one for one in slices if one.size > 0], kept)
+            parts, whole = self._pass([part for part in slices if part.size > 0], kept)
             if not whole and window > 1:
                 if older != newer:
                     limited = True
@@ -225,18 +229,18 @@ class Browser:
                 self._budget = replace(self._budget, records=0, bytes=0)  # the seconds go on
                 continue
             records += kept.records()
-            for one in slices:
-                partition = one.topic_partition.partition
+            for read in slices:
+                partition = read.topic_partition.partition
                 part = parts.get(partition)
                 if part is not None or whole:
-                    older[partition] = part.dropped[1] + 1 if part and part.dropped else one.start_offset
+                    older[partition] = part.dropped[1] + 1 if part and part.dropped else read.start_offset
             if not whole:
                 limited = True
                 break
             left = (self._limits.records - self._budget.records) // len(ranges)
             window = max(1, min(int(window * self._budget.growth()), left, share))
-        oldest = all(older[each] <= begins[each] for each in older)
-        return Found(records, older, newer, self._budget.records, limited, oldest)
+        oldest = all(older[partition] <= begins[partition] for partition in older)
+        return RecordPage(records, older, newer, self._budget.records, limited, oldest)
 
     def _share(self, ranges: list[OffsetRange]) -> int:
         """How many offsets of each partition one request looks at."""
@@ -247,7 +251,7 @@ class Browser:
         parts: dict[int, _Part] = {}
         # Newest first, all of each range is read, and a broker that is far costs one round trip for all partitions that
         # it has. Oldest first, most of a range is often left out: what is fetched ahead of others would be for nothing.
-        for together in [ranges] if kept.last else [[one] for one in ranges]:
+        for together in [ranges] if kept.last else [[part] for part in ranges]:
             if (parts and self._budget.is_spent) or not self._read(together, parts, kept):
                 return parts, False
         return parts, True
@@ -266,8 +270,8 @@ class Browser:
                     return True
                 if self._budget.is_spent and (len(to_come) > 1 or part.reached < to_come[0].end_offset):
                     return False
-        for one in to_come:
-            _end(parts, one)
+        for rest in to_come:
+            _end(parts, rest)
         return True
 
     def _examine(self, batch: pa.RecordBatch, partition: int, parts: dict[int, _Part], kept: _Kept) -> bool:
@@ -305,23 +309,23 @@ def _batches(reader: Reader, ranges: list[OffsetRange]) -> Generator[pa.RecordBa
     yield from reader.read(ranges)
 
 
-def _end(parts: dict[int, _Part], one: OffsetRange) -> None:
+def _end(parts: dict[int, _Part], planned: OffsetRange) -> None:
     """There are no further records in it."""
-    parts.setdefault(one.topic_partition.partition, _Part(one.start_offset)).reached = one.end_offset
+    parts.setdefault(planned.topic_partition.partition, _Part(planned.start_offset)).reached = planned.end_offset
 
 
-def _from(one: OffsetRange, starts: Cursor | None) -> OffsetRange:
+def _from(planned: OffsetRange, starts: Cursor | None) -> OffsetRange:
     """From the cursor's offset on. It is no longer `earliest`, whose real offset counts when it is fetched."""
-    start = max(one.start_offset, (starts or {}).get(one.topic_partition.partition, one.start_offset))
-    return replace(one, start_offset=min(start, one.end_offset), from_earliest=False)
+    start = max(planned.start_offset, (starts or {}).get(planned.topic_partition.partition, planned.start_offset))
+    return replace(planned, start_offset=min(start, planned.end_offset), from_earliest=False)
 
 
-def _until(one: OffsetRange, ends: Cursor | None) -> OffsetRange:
+def _until(planned: OffsetRange, ends: Cursor | None) -> OffsetRange:
     """Before the cursor's offset. Of a partition that it does not name there was nothing to read."""
-    before = one.end_offset if ends is None else ends.get(one.topic_partition.partition, one.start_offset)
-    end = min(one.end_offset, before)
-    return replace(one, end_offset=max(end, one.start_offset), from_earliest=False)
+    before = planned.end_offset if ends is None else ends.get(planned.topic_partition.partition, planned.start_offset)
+    end = min(planned.end_offset, before)
+    return replace(planned, end_offset=max(end, planned.start_offset), from_earliest=False)
 
 
-def _before(one: OffsetRange, end: int, window: int) -> OffsetRange:
-    return replace(one, start_offset=max(one.start_offset, end - window), end_offset=end)
+def _before(planned: OffsetRange, end: int, window: int) -> OffsetRange:
+    return replace(planned, start_offset=max(planned.start_offset, end - window), end_offset=end)

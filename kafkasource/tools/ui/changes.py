@@ -1,4 +1,4 @@
-"""Changes that the page makes with `--write`: a record, a group's offsets, a topic.
+"""PageChanges that the page makes with `--write`: a record, a group's offsets, a topic.
 
 Each request repeats the name of the changed thing in `confirm`, as its user has confirmed it.
 """
@@ -14,7 +14,7 @@ from kafkasource.tools.admin.json_records import NO_RECORD, as_batch, from_json
 from kafkasource.tools.admin.lag import commit_offsets, committed_offsets
 from kafkasource.tools.admin.topics import check_partitions, existing
 from kafkasource.tools.ui.parameters import place
-from kafkasource.tools.web.handler import Refused
+from kafkasource.tools.web.handler import RequestRefused
 from kafkasource.types import TopicPartition
 from kafkasource.writer import Writer
 
@@ -26,7 +26,7 @@ Document = dict[str, Any]
 MakeOptions = Callable[[Mapping[str, str]], "Options"]
 
 
-class Changes:
+class PageChanges:
     """Any thread may call the methods. `cluster` is the caller's."""
 
     def __init__(self, cluster: Cluster, read_options: MakeOptions, write_options: MakeOptions) -> None:
@@ -40,21 +40,23 @@ class Changes:
         try:
             row = from_json(asked.get("record"))
         except NO_RECORD as error:
-            raise Refused(400, f"record: {error}") from None
+            raise RequestRefused(400, f"record: {error}") from None
         known = existing(self._cluster, [topic])[topic]
         if row["partition"] is not None:
             check_partitions(known, [row["partition"]])
         with Writer(self._write_options({"topic": topic})) as writer:
             writer.write(as_batch([row]))
             written = writer.flush()
-        return {"written": [{"partition": tp.partition, "offset": one.first_offset} for tp, one in written.items()]}
+        return {
+            "written": [{"partition": tp.partition, "offset": outcome.first_offset} for tp, outcome in written.items()]
+        }
 
     def plan_offsets(self, asked: Document) -> Document:
         """The effect of `set_offsets`: the offsets of a place in a topic, beside the committed offsets."""
         group, topic, to = (text(asked, name) for name in ("group", "topic", "to"))
         numbers = asked.get("partitions") or []
-        if not isinstance(numbers, list) or not all(type(each) is int for each in numbers):
-            raise Refused(400, "partitions: give a list of numbers")
+        if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
+            raise RequestRefused(400, "partitions: give a list of numbers")
         known = existing(self._cluster, [topic])[topic]
         check_partitions(known, numbers)
         partitions = [tp for tp in known.topic_partitions if not numbers or tp.partition in numbers]
@@ -73,12 +75,14 @@ class Changes:
         group, topic = confirmed(asked, "group"), text(asked, "topic")
         given = asked.get("offsets")
         if not isinstance(given, dict) or not given:
-            raise Refused(400, 'offsets: give {"partition": offset}')
+            raise RequestRefused(400, 'offsets: give {"partition": offset}')
         known = existing(self._cluster, [topic])[topic]
         offsets = {}
         for number, offset in given.items():
             if not (number.isascii() and number.isdigit() and type(offset) is int and 0 <= offset < 1 << 63):
-                raise Refused(400, f"offsets: {json.dumps({number: offset})[:60]} is not a partition with its offset")
+                raise RequestRefused(
+                    400, f"offsets: {json.dumps({number: offset})[:60]} is not a partition with its offset"
+                )
             offsets[TopicPartition(topic, int(number))] = offset
         check_partitions(known, [tp.partition for tp in offsets])
         commit_offsets(self._cluster, group, offsets)
@@ -87,9 +91,9 @@ class Changes:
     def create_topic(self, asked: Document) -> Document:
         name = confirmed(asked, "name")
         settings = asked.get("settings") or {}
-        if not isinstance(settings, dict) or not all(isinstance(each, str) for each in settings.values()):
-            raise Refused(400, 'settings: give {"name": "value"}')
-        partitions, replication = (number(asked, each) for each in ("partitions", "replication"))
+        if not isinstance(settings, dict) or not all(isinstance(text, str) for text in settings.values()):
+            raise RequestRefused(400, 'settings: give {"name": "value"}')
+        partitions, replication = (number(asked, name) for name in ("partitions", "replication"))
         self._cluster.topics.create([name], partitions=partitions, replication_factor=replication, configs=settings)
         return {"created": name}
 
@@ -102,26 +106,26 @@ class Changes:
 
 def document(body: bytes | None) -> Document:
     try:
-        found = json.loads(body or b"")
+        value = json.loads(body or b"")
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise Refused(400, "send an object in JSON")
-    return found
+        value = None
+    if not isinstance(value, dict):
+        raise RequestRefused(400, "send an object in JSON")
+    return value
 
 
 def text(asked: Document, name: str) -> str:
     value = asked.get(name)
     if not isinstance(value, str) or not value:
-        raise Refused(400, f"{name}: it is missing")
+        raise RequestRefused(400, f"{name}: it is missing")
     return value
 
 
 def confirmed(asked: Document, name: str) -> str:
-    """The name of what is changed. Raises Refused unless `confirm` repeats it."""
+    """The name of what is changed. Raises RequestRefused unless `confirm` repeats it."""
     value = text(asked, name)
     if asked.get("confirm") != value:
-        raise Refused(400, f"confirm: it must repeat the {name} that is changed")
+        raise RequestRefused(400, f"confirm: it must repeat the {name} that is changed")
     return value
 
 
@@ -131,5 +135,5 @@ def number(asked: Document, name: str) -> int:
     if value is None:
         return -1
     if type(value) is not int or not 1 <= value <= 100_000:
-        raise Refused(400, f"{name}: give a number from 1 to 100,000")
+        raise RequestRefused(400, f"{name}: give a number from 1 to 100,000")
     return value

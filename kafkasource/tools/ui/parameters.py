@@ -1,4 +1,4 @@
-"""Checks the parameters of a request: names, numbers, places in logs. Errors are `Refused` with status 400."""
+"""Checks the parameters of a request: names, numbers, places in logs. Errors are `RequestRefused` with status 400."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Mapping
 
 from kafkasource.source.plan.positions import Position
 from kafkasource.tools.admin.positions import position
-from kafkasource.tools.web.handler import Refused
+from kafkasource.tools.web.handler import RequestRefused
 
 
 def required(given: Mapping[str, str], name: str) -> str:
     if not given.get(name):
-        raise Refused(400, f"{name}: it is missing")
+        raise RequestRefused(400, f"{name}: it is missing")
     return given[name]
 
 
 def whole_number(given: Mapping[str, str], name: str, default: int, most: int, least: int = 1) -> int:
     text = given.get(name) or str(default)
     if not (text.isascii() and text.isdigit() and len(text) <= 19 and least <= int(text) <= most):
-        raise Refused(400, f"{name}: {text[:40]!r} is not a number from {least:,} to {most:,}")
+        raise RequestRefused(400, f"{name}: {text[:40]!r} is not a number from {least:,} to {most:,}")
     return int(text)
 
 
@@ -27,16 +27,16 @@ def partition_numbers(given: Mapping[str, str], name: str) -> tuple[int, ...]:
     """Empty: all. As the page sends them: `0,2`."""
     text = given.get(name, "")
     try:
-        return tuple(int(each) for each in text.split(",")) if text.strip() else ()
+        return tuple(int(number) for number in text.split(",")) if text.strip() else ()
     except ValueError:
-        raise Refused(400, f"{name}: {text[:40]!r} is not N,N,...") from None
+        raise RequestRefused(400, f"{name}: {text[:40]!r} is not N,N,...") from None
 
 
 def place(text: str, name: str = "from") -> Position:
     try:
         return position(text)
     except (argparse.ArgumentTypeError, OverflowError) as error:
-        raise Refused(400, f"{name}: {error}") from None
+        raise RequestRefused(400, f"{name}: {error}") from None
 
 
 def cursor(given: Mapping[str, str], name: str) -> dict[int, int] | None:
@@ -45,7 +45,7 @@ def cursor(given: Mapping[str, str], name: str) -> dict[int, int] | None:
     if not text:
         return None
     try:
-        pairs = (each.split(":") for each in text.split(","))
+        pairs = (pair.split(":") for pair in text.split(","))
         return {int(partition): int(offset) for partition, offset in pairs}
     except ValueError:
-        raise Refused(400, f"{name}: {text[:40]!r} is not PARTITION:OFFSET,...") from None
+        raise RequestRefused(400, f"{name}: {text[:40]!r} is not PARTITION:OFFSET,...") from None

@@ -46,8 +46,8 @@ def as_json(row: Row, most_bytes: int) -> Json:
         "key": _bytes(batch.column("key"), index, most_bytes),
         "value": _bytes(batch.column("value"), index, most_bytes),
         "headers": [
-            {"key": each["key"][:most_bytes], "value": _shown(each["value"], most_bytes)}
-            for each in headers[:_MOST_HEADERS]
+            {"key": header["key"][:most_bytes], "value": _shown(header["value"], most_bytes)}
+            for header in headers[:_MOST_HEADERS]
         ],
         "header_count": len(headers),
     }

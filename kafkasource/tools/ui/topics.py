@@ -12,24 +12,24 @@ if TYPE_CHECKING:
 
 
 def brokers(cluster: Cluster) -> dict[str, object]:
-    found = cluster.brokers()
+    known = cluster.brokers()
     return {
         "bootstrap": [address_of(host, port) for host, port in cluster.config.bootstrap_servers],
-        "cluster_id": found.cluster_id,
-        "controller": found.controller_id,
+        "cluster_id": known.cluster_id,
+        "controller": known.controller_id,
         "brokers": [
-            {"id": node.node_id, "host": node.host, "port": node.port, "rack": node.rack} for node in found.nodes
+            {"id": node.node_id, "host": node.host, "port": node.port, "rack": node.rack} for node in known.nodes
         ],
     }
 
 
 def all_topics(cluster: Cluster) -> dict[str, object]:
     """Each with its totals, by name; and why sizes are missing, where some are."""
-    found = sorted(cluster.topics.list(), key=lambda topic: topic.name)
-    bounds = bounds_of(cluster, found)
-    sizes = cluster.log_sizes(tp for topic in found for tp in topic.topic_partitions)
+    listed_topics = sorted(cluster.topics.list(), key=lambda topic: topic.name)
+    bounds = bounds_of(cluster, listed_topics)
+    sizes = cluster.log_sizes(tp for topic in listed_topics for tp in topic.topic_partitions)
     return {
-        "topics": [{**totals(topic, bounds, sizes), "internal": topic.internal} for topic in found],
+        "topics": [{**totals(topic, bounds, sizes), "internal": topic.internal} for topic in listed_topics],
         "size_unknown": sizes.unknown,
     }
 
@@ -47,7 +47,8 @@ def one_topic(cluster: Cluster, name: str) -> dict[str, object]:
         "topic_id": str(topic.topic_id) if topic.topic_id else None,
         "logs": logs(topic, bounds, sizes),
         "settings": [
-            {"name": each.name, "value": each.value, "source": each.source} for each in settings.get(name, ())
+            {"name": setting.name, "value": setting.value, "source": setting.source}
+            for setting in settings.get(name, ())
         ],
         "settings_unknown": settings_unknown,
     }

@@ -19,28 +19,28 @@ def open_ones(cluster: Cluster) -> dict[str, object]:
 
     Raises UnsupportedApiVersion where the brokers cannot list them (before 3.0).
     """
-    found = cluster.transactions.list_reachable("", _STATES)
-    names = [each.transactional_id for each in found.transactions]
-    described = cluster.transactions.describe(names[:_MOST], without=found.unreachable)
+    listed = cluster.transactions.list_reachable("", _STATES)
+    names = [transaction.transactional_id for transaction in listed.transactions]
+    described = cluster.transactions.describe(names[:_MOST], without=listed.unreachable)
     now_ms = time.time() * 1000
     rows = []
-    for each in described.values():
-        open_for_ms = None if each is None else each.open_for_ms(now_ms)
-        if each is not None and open_for_ms is not None:  # else it has ended meanwhile
+    for transaction in described.values():
+        open_for_ms = None if transaction is None else transaction.open_for_ms(now_ms)
+        if transaction is not None and open_for_ms is not None:  # else it has ended meanwhile
             rows.append(
                 {
-                    "transactional_id": each.transactional_id,
-                    "state": each.state,
-                    "producer_id": each.producer_id,
-                    "producer_epoch": each.producer_epoch,
+                    "transactional_id": transaction.transactional_id,
+                    "state": transaction.state,
+                    "producer_id": transaction.producer_id,
+                    "producer_epoch": transaction.producer_epoch,
                     "open_for_s": open_for_ms / 1000,
-                    "timeout_s": each.timeout_ms / 1000,
-                    "partitions": [str(tp) for tp in each.partitions],
+                    "timeout_s": transaction.timeout_ms / 1000,
+                    "partitions": [str(tp) for tp in transaction.partitions],
                 }
             )
     rows.sort(key=lambda row: str(row["transactional_id"]))
     rows.sort(key=_open_for, reverse=True)
-    return {"transactions": rows, "unreachable": sorted(found.unreachable), "more": max(0, len(names) - _MOST)}
+    return {"transactions": rows, "unreachable": sorted(listed.unreachable), "more": max(0, len(names) - _MOST)}
 
 
 def _open_for(row: dict[str, object]) -> float:

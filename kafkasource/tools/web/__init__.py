@@ -1,9 +1,8 @@
 """The HTTP server of the metrics server and of `pykafka ui`. Standard library only.
 
-site         listens, answers, closes
+serving      the class of both: listens, answers, closes; common.css and common.js are what their pages share
 server       connections, a thread for each
-handler      one request and its answer
+handler      one request and its response
 access       host names and the token that requests need
 certificate  TLS
-page         the pages' files: common.css, common.js
 """

@@ -24,14 +24,16 @@ LOOKED_AT = ("Host", "Origin", "Authorization")
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """One of our servers, for its messages, and for the environment variables that it reads."""
+class ServerKind:
+    """The kind of a server of ours, for its messages, its page, and the environment variables that it reads."""
 
     name: str  # "the metrics server"
     environment: str  # what its variables begin with
     names_from: str  # where a user adds a host name
     token_from: str  # where a user gives the token
     thread: str
+    policy: str  # the Content-Security-Policy of its page
+    open_paths: frozenset[str] = frozenset({"/"})  # without data, so they need no token
 
     def variable(self, name: str) -> str | None:
         """The value of `<environment>_<name>`; None where it is not set, or empty."""
@@ -50,21 +52,19 @@ class Refusal:
 class Access:
     """The conditions that a request must meet. `names` in lower case, without ports."""
 
+    kind: ServerKind
     names: frozenset[str]
     token: str | None = field(default=None, repr=False)
-    open_paths: frozenset[str] = frozenset({"/"})  # without data, so they need no token
-    names_from: str = ""
 
     @classmethod
-    def of(cls, kind: Kind, names: Iterable[str], token: str | None, open_paths: Iterable[str] = ("/",)) -> Access:
+    def of(cls, kind: ServerKind, names: Iterable[str], token: str | None) -> Access:
         """Raises OptionError for a token that no client can send."""
         if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token != ""):
             raise OptionError(
                 f"the token of {kind.name} must be printable ASCII, at least one character, without spaces at its"
                 f" ends: change {kind.token_from}"
             )
-        known = frozenset(name for given in names if (name := host_of(given)))
-        return cls(known, token, frozenset(open_paths), kind.names_from)
+        return cls(kind, frozenset(name for given in names if (name := host_of(given))), token)
 
     def refusal(self, path: str, headers: Mapping[str, str], local_address: str) -> Refusal | None:
         """None: accept the request. `headers`: those of LOOKED_AT that it has. `local_address`: where the request
@@ -72,17 +72,13 @@ class Access:
         host = headers.get("Host", "")
         if not self._knows(host_of(host), local_address):
             return Refusal(
-                421,
-                f"this server is not known as {host_of(host)!r}: give the name to {self.names_from}",
+                421, f"this server is not known as {host_of(host)!r}: give the name to {self.kind.names_from}"
             )
         origin = headers.get("Origin")
         if origin is not None and origin.partition("://")[2].lower() != host.lower():
             return Refusal(403, f"a page of {origin} may not read this")
-        if (
-            self.token is not None
-            and path not in self.open_paths
-            and not self._has_token(headers.get("Authorization", ""))
-        ):
+        needs_token = self.token is not None and path not in self.kind.open_paths
+        if needs_token and not self._has_token(headers.get("Authorization", "")):
             return Refusal(401, "send the token: Authorization: Bearer ..., or open the page as /#token=...")
         return None
 

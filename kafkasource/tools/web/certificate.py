@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kafkasource.errors import OptionError
 from kafkasource.kafka.security.tls.store_files import Fingerprint, fingerprint_of
-from kafkasource.tools.web.access import Kind
+from kafkasource.tools.web.access import ServerKind
 
 log = logging.getLogger("kafkasource.web")
 
@@ -30,7 +30,7 @@ class ServerCertificate:
         self._context = self._load()
 
     @classmethod
-    def of(cls, kind: Kind, certificate: str | Path | None, key: str | Path | None) -> ServerCertificate | None:
+    def of(cls, kind: ServerKind, certificate: str | Path | None, key: str | Path | None) -> ServerCertificate | None:
         """The certificate in these files, else in the environment's; None if neither is set. Raises OptionError."""
         if certificate is None:
             certificate, key = kind.variable("CERTIFICATE"), key or kind.variable("KEY")

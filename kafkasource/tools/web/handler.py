@@ -27,9 +27,9 @@ _MOST_REQUEST_BYTES = _MOST_BODY_BYTES + (1 << 20)  # with its headers
 _REQUEST_S = 30.0  # for a client that sends a byte now and then, in seconds
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     status: int
-    kind: str  # Content-Type
+    content_type: str
     body: bytes
 
 
@@ -39,7 +39,7 @@ class Request(NamedTuple):
     body: bytes | None = None  # None: GET
 
 
-class Refused(KafkaSourceError):
+class RequestRefused(KafkaSourceError):
     """A request that cannot be answered as it is; `status` is HTTP's."""
 
     def __init__(self, status: int, reason: str) -> None:
@@ -47,24 +47,23 @@ class Refused(KafkaSourceError):
         self.status = status
 
 
-def as_json(document: object, status: int = 200) -> Answer:
-    return Answer(status, JSON, json.dumps(document, separators=(",", ":")).encode())
+def as_json(document: object, status: int = 200) -> HttpResponse:
+    return HttpResponse(status, JSON, json.dumps(document, separators=(",", ":")).encode())
 
 
-def as_text(text: str, status: int) -> Answer:
-    return Answer(status, TEXT, f"{text}\n".encode())
+def as_text(text: str, status: int) -> HttpResponse:
+    return HttpResponse(status, TEXT, f"{text}\n".encode())
 
 
 class Handler(BaseHTTPRequestHandler):
-    """`Site` makes a subclass with the attributes."""
+    """`Serving` makes a subclass with the attributes."""
 
     server_version = "kafkasource"
     sys_version = ""
     timeout = _REQUEST_S  # for a client that does not take its answer
-    answer: Callable[[Request], Answer]
+    answer: Callable[[Request], HttpResponse]
     access: Access
-    policy: str  # the Content-Security-Policy of pages
-    takes_posts = False
+    takes_posts: bool
 
     def setup(self) -> None:
         """Give the whole request one deadline and a limit: without them only the pauses between its bytes have one."""
@@ -94,44 +93,44 @@ class Handler(BaseHTTPRequestHandler):
                 self._send(as_text(refusal.reason, refusal.status))
                 return
             query = {name: values[-1] for name, values in parse_qs(split.query, keep_blank_values=True).items()}
-            answer = self.answer(complete(Request(split.path, query)))
-        except Refused as refused:
-            answer = as_text(str(refused), refused.status)
+            response = self.answer(complete(Request(split.path, query)))
+        except RequestRefused as refused:
+            response = as_text(str(refused), refused.status)
         except (ConnectionError, TimeoutError, HttpAnswerTooLarge):  # the client: `Server.handle_error` notes it
             raise
         except Exception as error:
             log.warning("%s %s failed", self.command, printable(split.path), exc_info=True)
-            answer = as_text(f"{type(error).__name__}: see the log", 500)
-        self._send(answer)
+            response = as_text(f"{type(error).__name__}: see the log", 500)
+        self._send(response)
 
     def _with_body(self, request: Request) -> Request:
         """Read the body. A page of another origin can send no JSON without asking first, and is not allowed to."""
         if not self.takes_posts:
-            raise Refused(405, "this server changes nothing")
+            raise RequestRefused(405, "this server changes nothing")
         if self.headers.get_content_type() != "application/json":
-            raise Refused(415, "send JSON: Content-Type: application/json")
+            raise RequestRefused(415, "send JSON: Content-Type: application/json")
         length = self.headers.get("Content-Length", "")
         if not length.isascii() or not length.isdigit():
-            raise Refused(411, "send a Content-Length")
+            raise RequestRefused(411, "send a Content-Length")
         if int(length) > _MOST_BODY_BYTES:
-            raise Refused(413, f"a request may have at most {_MOST_BODY_BYTES} bytes")
+            raise RequestRefused(413, f"a request may have at most {_MOST_BODY_BYTES} bytes")
         return request._replace(body=self.rfile.read(int(length)))
 
-    def _send(self, answer: Answer) -> None:
-        self.send_response(answer.status)
-        self.send_header("Content-Type", answer.kind)
-        self.send_header("Content-Length", str(len(answer.body)))
+    def _send(self, response: HttpResponse) -> None:
+        self.send_response(response.status)
+        self.send_header("Content-Type", response.content_type)
+        self.send_header("Content-Length", str(len(response.body)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Cross-Origin-Resource-Policy", "same-origin")
         self.send_header("Referrer-Policy", "no-referrer")
-        if answer.status == 401:
+        if response.status == 401:
             self.send_header("WWW-Authenticate", "Bearer")
-        if answer.kind.startswith("text/html"):
-            self.send_header("Content-Security-Policy", self.policy)
+        if response.content_type.startswith("text/html"):
+            self.send_header("Content-Security-Policy", self.access.kind.policy)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(answer.body)
+            self.wfile.write(response.body)
 
     def log_message(self, format: str, *args: object) -> None:
         log.debug("%s %s", self.address_string(), printable(format % args))

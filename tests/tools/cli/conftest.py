@@ -4,7 +4,7 @@ import pytest
 
 from kafkasource.tools.cli import main
 
-# As Spark 4.2 writes it.
+# The form of Spark 4.2.
 METADATA = (
     '{"batchWatermarkMs":0,"batchTimestampMs":1795300000000,"conf":{"spark.sql.shuffle.partitions":"2"},'
     '"sourceMetadataInfo":{}}'

@@ -17,17 +17,17 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 def test_the_last_batch_that_is_done_is_where_the_query_stands(checkpoint):
     for number, offset in ((8, 80), (9, 90), (10, 100)):
         checkpoint(number, json.dumps({"t": {"0": offset, "1": 1}}), done=number < 10)
-    found = read_checkpoint(checkpoint.location)
-    assert (found.done_batch, found.done.offsets) == (9, {T0: 90, T1: 1})
-    assert (found.planned_batch, found.planned.offsets) == (10, {T0: 100, T1: 1})
+    stored = read_checkpoint(checkpoint.location)
+    assert (stored.done_batch, stored.done.offsets) == (9, {T0: 90, T1: 1})
+    assert (stored.planned_batch, stored.planned.offsets) == (10, {T0: 100, T1: 1})
 
 
 def test_our_own_entry_beside_the_topics_is_no_topic(checkpoint):
     checkpoint(0, '{"t":{"0":23},"@1;t/2b1yVQz0RZmGV9kUS9nT6A/0=5":{}}')
-    found = read_checkpoint("file:" + checkpoint.location + "/")
-    assert found.done.offsets == {T0: 23}
-    assert "t" in found.done.topic_ids
-    assert found.planned_batch is None
+    stored = read_checkpoint("file:" + checkpoint.location + "/")
+    assert stored.done.offsets == {T0: 23}
+    assert "t" in stored.done.topic_ids
+    assert stored.planned_batch is None
 
 
 def test_other_sources_of_the_query_are_passed_over_and_two_of_kafka_taken_together(checkpoint):
@@ -72,8 +72,8 @@ def test_no_report_shows_the_secret_in_a_location(checkpoint, monkeypatch):
     checkpoint(0, '{"t":{"0":23}}')
     store = fs.LocalFileSystem(), checkpoint.location
     monkeypatch.setattr(fs, "FileSystem", SimpleNamespace(from_uri=lambda _: store))
-    found = read_checkpoint("s3://KEY:wJalrXUtnFEMI@bucket/orders")
-    assert (found.shown_location, found.done.offsets) == ("s3://KEY:[hidden]@bucket/orders", {T0: 23})
+    stored = read_checkpoint("s3://KEY:wJalrXUtnFEMI@bucket/orders")
+    assert (stored.shown_location, stored.done.offsets) == ("s3://KEY:[hidden]@bucket/orders", {T0: 23})
 
 
 def test_an_empty_file_is_no_offset(checkpoint, tmp_path):

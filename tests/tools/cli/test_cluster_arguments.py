@@ -30,7 +30,7 @@ def servers():
 
 def topics(capsys, *words):
     assert main(["topics", "list", "--json", *words]) == 0
-    return [each["topic"] for each in json.loads(capsys.readouterr().out)]
+    return [topic["topic"] for topic in json.loads(capsys.readouterr().out)]
 
 
 def test_the_cluster_is_the_one_given_else_of_the_environment_else_the_one_running_here(servers, monkeypatch, capsys):
@@ -39,7 +39,7 @@ def test_the_cluster_is_the_one_given_else_of_the_environment_else_the_one_runni
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", servers)
     assert topics(capsys) == ["t"]
     monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS")
-    running = detached.Detached(servers, "4.3.1", (), "/nowhere", keeps_data=False)
+    running = detached.DetachedBroker(servers, "4.3.1", (), "/nowhere", keeps_data=False)
     monkeypatch.setattr(detached, "status", lambda: running)
     assert topics(capsys) == ["t"]
 
@@ -105,13 +105,13 @@ def test_servers_of_the_environment_that_nobody_reaches_are_said_to_be_of_it(wor
 
 
 @pytest.mark.parametrize(
-    ("start", "until", "kind"),
+    ("start", "until", "position"),
     [("10", "5", "offset"), ("2026-11-21", "2026-11-20", "timestamp"), ("1h", "2h", "timestamp")],
 )
-def test_a_read_that_would_end_before_it_begins_is_an_error_before_a_broker_is_asked(start, until, kind, capsys):
+def test_a_read_that_would_end_before_it_begins_is_an_error_before_a_broker_is_asked(start, until, position, capsys):
     assert main(["read", "t", "--from", start, "--until", until, "-b", "127.0.0.1:1"]) == 1
     err = capsys.readouterr().err
-    assert f"The specified start {kind} " in err
+    assert f"The specified start {position} " in err
     assert f"lower --from {start} or raise --until {until}" in err
 
 
@@ -217,7 +217,7 @@ def test_what_is_wrong_with_the_file_is_said_with_its_name(tmp_path, capsys):
     assert f"--command-config {wrong}: line 2: \\u needs" in capsys.readouterr().err
 
 
-# As vendors and tools give them out: Confluent Cloud's, with a registry's login; a consumer's and a producer's of Java;
+# Files of vendors and tools: Confluent Cloud's, with a registry's login; a consumer's and a producer's of Java;
 # librdkafka's; one for the admin tools of Kafka 4.
 FILES_OF_THE_FIELD = {
     "confluent cloud": """

@@ -1,4 +1,4 @@
-"""The commands on a real Kafka, as one would type them; another client writes what is read, reads what is written."""
+"""The commands on a real Kafka, as a user types them. Another client writes and reads the records, too."""
 
 import json
 import os
@@ -77,8 +77,8 @@ def produce(kafka_broker):
     producer = ordered_producer(kafka_broker.bootstrap_servers)
 
     def write(topic, values, **more):
-        for partition, each in values.items():
-            for value in each:
+        for partition, partition_values in values.items():
+            for value in partition_values:
                 producer.produce(topic, value, partition=partition, **more)
         assert producer.flush(30) == 0
 
@@ -87,7 +87,7 @@ def produce(kafka_broker):
 
 @pytest.fixture
 def consumed(kafka_broker):
-    """What kafka-python reads of a topic, by partition and offset."""
+    """Records that kafka-python reads, by partition and offset."""
     from kafka import KafkaConsumer
     from kafka import TopicPartition as Theirs
 
@@ -98,8 +98,11 @@ def consumed(kafka_broker):
         try:
             consumer.assign([Theirs(topic, partition) for partition in range(partitions)])
             return sorted(
-                ((each.partition, each.offset, each.key, each.value, each.headers) for each in islice(consumer, count)),
-                key=lambda one: one[:2],
+                (
+                    (record.partition, record.offset, record.key, record.value, record.headers)
+                    for record in islice(consumer, count)
+                ),
+                key=lambda record: record[:2],
             )
         finally:
             consumer.close()
@@ -118,12 +121,12 @@ def test_a_topic_is_made_shown_and_deleted(command, as_json):
     code, _, err = command("topics", "create", name)
     assert (code, "exists already" in err, err.count("\n")) == (1, True, 1)
     assert command("topics", "create", name, "--if-missing")[0] == 0
-    assert [(each["partitions"], each["health"]) for each in as_json("topics", "list") if each["topic"] == name] == [
-        (3, "ok")
-    ]
+    assert [
+        (topic["partitions"], topic["health"]) for topic in as_json("topics", "list") if topic["topic"] == name
+    ] == [(3, "ok")]
     code, _, err = command("topics", "describe", f"{name}x")
     assert (code, f"no topic '{name}x' (did you mean {name!r}?)" in err, err.count("\n")) == (1, True, 1)
-    code, _, err = command("topics", "delete", name)  # nobody to ask: stdin is no terminal
+    code, _, err = command("topics", "delete", name)  # nobody to ask: stdin is not a terminal
     assert (code, "give --yes" in err) == (1, True)
     assert command("topics", "delete", name, "--yes")[:2] == (0, [f"deleted {name}"])
     code, _, err = command("topics", "describe", name)
@@ -138,14 +141,14 @@ def test_topics_are_shown_with_their_bytes(command, as_json, kafka_broker, kafka
     name = kafka_topic(partitions=2)
     produce(name, {0: [b"a", b"b"], 1: [b"c"]})
     theirs = KafkaAdminClient(bootstrap_servers=kafka_broker.bootstrap_servers)
-    (found,) = theirs.describe_log_dirs([name])
+    (answer,) = theirs.describe_log_dirs([name])
     theirs.close()
-    logs = [log for folder in found["log_dirs"] for topic in folder["topics"] for log in topic["partitions"]]
+    logs = [log for folder in answer["log_dirs"] for topic in folder["topics"] for log in topic["partitions"]]
     on_disk = sum(log["partition_size"] for log in logs)
     assert (len(logs), on_disk > 0) == (2, True)
-    assert [each["bytes"] for each in as_json("topics", "list") if each["topic"] == name] == [on_disk]
+    assert [topic["bytes"] for topic in as_json("topics", "list") if topic["topic"] == name] == [on_disk]
     (topic,) = as_json("topics", "describe", name)
-    assert sum(each["bytes"] for each in topic["partitions"]) == on_disk
+    assert sum(log["bytes"] for log in topic["partitions"]) == on_disk
     _, (title, columns, *rows), err = command("topics", "describe", name)
     assert f", 3 offsets, {on_disk} B, ok" in title
     assert (columns.split()[-1], sum(int(row.split()[-1]) for row in rows), err) == ("BYTES", on_disk, "")
@@ -156,9 +159,12 @@ def test_settings_and_partitions_change_and_the_others_stay(command, as_json, ka
     changes = ("-p", "2", "-s", "cleanup.policy=compact", "--unset", "segment.ms")
     assert command("topics", "alter", name, *changes)[0] == 0
     (topic,) = as_json("topics", "describe", name)
-    of_topic = {key: each["value"] for key, each in topic["settings"].items() if each["source"] == "topic"}
+    of_topic = {key: setting["value"] for key, setting in topic["settings"].items() if setting["source"] == "topic"}
     assert of_topic == {"retention.ms": "60000", "cleanup.policy": "compact"}
-    assert [(each["partition"], each["in_sync_replicas"]) for each in topic["partitions"]] == [(0, [1]), (1, [1])]
+    assert [(partition["partition"], partition["in_sync_replicas"]) for partition in topic["partitions"]] == [
+        (0, [1]),
+        (1, [1]),
+    ]
 
 
 def test_what_another_client_wrote_is_read_by_offset_by_count_and_from_the_end(command, produce, kafka_topic):
@@ -225,7 +231,7 @@ def test_lines_before_a_bad_one_are_written_and_it_is_named(typed, consumed, kaf
     process = typed("write", name, "--format", "json")
     process.stdin.write(b'{"value": 1}\n')
     process.stdin.flush()
-    assert [one[3] for one in consumed(name, 1, 1)] == [b"1"]  # while the command waits for more
+    assert [record[3] for record in consumed(name, 1, 1)] == [b"1"]  # while the command waits for more
     _, err = process.communicate(b"nonsense\n", 60)
     assert process.returncode == 1
     assert b"1 record written" in err
@@ -285,8 +291,8 @@ def test_a_query_is_counted_by_its_checkpoint_and_a_group_is_set_to_where_it_sta
     code, lines, _ = command("lag", "--checkpoint", at, "--fail-above", "5")
     assert (code, lines[0]) == (1, f"lag 6 in 1 of 2 partitions, query of {at} after micro-batch 0")
     assert lines[3].split() == [name, "0", "4", "10", "6"]
-    found = as_json("lag", "--checkpoint", at)
-    assert (found["checkpoint"], found["batch"], found["lag"]) == (at, 0, 6)
+    report = as_json("lag", "--checkpoint", at)
+    assert (report["checkpoint"], report["batch"], report["lag"]) == (at, 0, 6)
     to_checkpoint = ("offsets", "set", "-g", group, "--to-checkpoint", at)
     assert "nothing was changed" in command(*to_checkpoint)[1][-1]
     assert command(*to_checkpoint, "-t", f"{name}:1", "--yes")[0] == 0
@@ -327,18 +333,18 @@ def test_a_mirrors_lag_is_asked_by_its_file_alone_and_its_checkpoint_is_found_be
 
 
 @pytest.mark.parametrize(
-    ("offsets", "told"),
+    ("offsets", "words"),
     [
         ({"0": 1, "7": 1}, "1 no longer exist"),
         ({"0": 99}, "1 beyond the end of the log: was the topic created again?"),
     ],
 )
 def test_a_checkpoint_of_a_topic_that_was_deleted_or_made_anew_says_so_and_moves_no_group(
-    command, admin, kafka_topic, group, checkpoint, offsets, told
+    command, admin, kafka_topic, group, checkpoint, offsets, words
 ):
     name = kafka_topic()
     checkpoint(0, json.dumps({name: offsets}))
-    assert told in command("lag", "--checkpoint", checkpoint.location)[1][0]
+    assert words in command("lag", "--checkpoint", checkpoint.location)[1][0]
     code, _, err = command("offsets", "set", "-g", group, "--to-checkpoint", checkpoint.location, "--yes")
     assert (code, err.count("\n"), "Nothing was changed" in err) == (1, 1, True)
     assert admin.groups.committed(group) == {}
@@ -354,13 +360,13 @@ def of_kafka_python(topic, **settings):
 
 
 def of_confluent_kafka(topic, **settings):
-    """Of the newer protocol (KIP-848), where the coordinator assigns."""
+    """A member by the newer protocol (KIP-848), where the coordinator assigns."""
     from confluent_kafka import Consumer
 
     configured = {name.replace("_", "."): value for name, value in settings.items()}
     consumer = Consumer({**configured, "group.protocol": "consumer", "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
-    while max((each.offset for each in consumer.position(consumer.assignment())), default=0) <= 0:
+    while max((partition.offset for partition in consumer.position(consumer.assignment())), default=0) <= 0:
         consumer.poll(0.1)
     return consumer
 
@@ -368,11 +374,11 @@ def of_confluent_kafka(topic, **settings):
 # kafka-python 3.0 waits without a limit for its own I/O thread (`selector.run`), seen once to wait for ever.
 @pytest.mark.timeout(90)
 @pytest.mark.flaky(reruns=2, only_rerun="Timeout")
-@pytest.mark.parametrize(("join", "kind"), [(of_kafka_python, "classic"), (of_confluent_kafka, "consumer")])
+@pytest.mark.parametrize(("join", "protocol"), [(of_kafka_python, "classic"), (of_confluent_kafka, "consumer")])
 def test_members_of_other_clients_are_shown_and_their_offsets_not_overwritten(
-    command, as_json, admin, produce, kafka_broker, kafka_topic, group, join, kind
+    command, as_json, admin, produce, kafka_broker, kafka_topic, group, join, protocol
 ):
-    if kind == "consumer" and not admin.supports(CONSUMER_GROUP_DESCRIBE):
+    if protocol == "consumer" and not admin.supports(CONSUMER_GROUP_DESCRIBE):
         pytest.skip("an older cluster")
     name = kafka_topic(partitions=2)
     produce(name, {0: [b"x"] * 3})
@@ -380,16 +386,16 @@ def test_members_of_other_clients_are_shown_and_their_offsets_not_overwritten(
     consumer = join(name, bootstrap_servers=brokers, group_id=group, client_id="theirs")
     try:
         consumer.commit()
-        (found,) = as_json("groups", "describe", group)
-        (member,) = found["members"]
-        assert (found["state"], member["client"], member["host"]) == ("Stable", "theirs", "127.0.0.1")
-        assert {(each["partition"], each["member"]) for each in found["partitions"]} == {
+        (described,) = as_json("groups", "describe", group)
+        (member,) = described["members"]
+        assert (described["state"], member["client"], member["host"]) == ("Stable", "theirs", "127.0.0.1")
+        assert {(partition["partition"], partition["member"]) for partition in described["partitions"]} == {
             (0, member["member"]),
             (1, member["member"]),
         }
-        (listed,) = [each for each in as_json("groups", "list") if each["group"] == group]
+        (listed,) = [line for line in as_json("groups", "list") if line["group"] == group]
         assert (listed["state"], listed["members"], listed["protocol"]) == ("Stable", 1, "consumer")
-        assert (found["type"], listed["type"] or kind) == (kind, kind)
+        assert (described["type"], listed["type"] or protocol) == (protocol, protocol)
         for words in (("offsets", "set", "-g", group, "-t", name, "--to", "0", "--yes"), ("groups", "delete", group)):
             code, _, err = command(*words)
             assert (code, "end them first" in err, err.count("\n")) == (1, True, 1)
@@ -427,10 +433,10 @@ def test_a_reader_that_is_terminated_leaves_its_group_at_once(typed, admin, prod
 
 
 def test_doctor_reaches_each_broker_by_the_address_that_it_advertises(as_json, kafka_broker):
-    found = {each["what"]: each for each in as_json("doctor")}
-    assert found["broker 1"]["level"] == "ok"
-    assert found["broker 1"]["found"].startswith(kafka_broker.bootstrap_servers.split(",")[0])
-    assert found["java"]["level"] == "ok"
+    findings = {finding["what"]: finding for finding in as_json("doctor")}
+    assert findings["broker 1"]["level"] == "ok"
+    assert findings["broker 1"]["found"].startswith(kafka_broker.bootstrap_servers.split(",")[0])
+    assert findings["java"]["level"] == "ok"
 
 
 def test_the_example_reads_and_writes_without_pyspark(kafka_broker, kafka_topic):

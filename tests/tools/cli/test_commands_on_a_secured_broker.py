@@ -60,8 +60,8 @@ def test_each_command_works_over_tls_and_scram_and_prints_no_secret(secured_brok
     spans = {"target": f"{name}.there", "spans": [[0, 3, 7, 10, 7]]}
     write(map_topic, f"{json.dumps({'topic': name, 'partition': 0})}\t{json.dumps(spans)}\n", "-K", r"\t")
     translate = ("offsets", "translate", "--source", name, "--group", name, "--json")
-    told = json.loads(run(*translate, "--source-command-config", str(of_source)))
-    assert told["offsets"] == {f"{name}.there": {"0": 8}}
+    translated = json.loads(run(*translate, "--source-command-config", str(of_source)))
+    assert translated["offsets"] == {f"{name}.there": {"0": 8}}
 
     run("offsets", "delete", "-g", name, "-t", f"{name}:0")
     run("groups", "delete", name)
@@ -88,7 +88,7 @@ def groups(secured_broker):
 
 
 def test_groups_are_listed_beside_one_that_the_user_may_not_describe(secured_broker, groups, tmp_path, capfd):
-    """A user who may describe the cluster is told the names of all groups, as the default of no ACL allows here."""
+    """A user who may describe the cluster gets the names of all groups, as the default of no ACL allows."""
     config = tmp_path / "client.properties"
     config.write_text(render(secured_broker.secured.client_properties("SASL_SSL", "PLAIN", "bob")))
     reason = "GROUP_AUTHORIZATION_FAILED (30): No permission to see the consumer group: grant Read on it"

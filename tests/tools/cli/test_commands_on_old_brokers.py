@@ -35,7 +35,7 @@ def test_topics_are_shown_without_the_settings_that_nobody_tells(command):
     code, out, err = command("topics", "describe", "t", "--json")
     assert (code, err) == (0, "")
     (topic,) = json.loads(out)
-    assert ([each["latest"] for each in topic["partitions"]], topic["settings"]) == ([100, 100], None)
+    assert ([partition["latest"] for partition in topic["partitions"]], topic["settings"]) == ([100, 100], None)
 
 
 def test_bytes_that_nobody_tells_are_a_dash_and_one_line_says_why(command):
@@ -61,13 +61,13 @@ def test_what_the_broker_cannot_do_names_it_and_the_broker(command, kafka):
 
 def test_doctor_says_how_old_it_is(command, kafka):
     _, out, _ = command("doctor", "--json")
-    (broker,) = [each for each in json.loads(out) if each["what"] == "broker 1"]
+    (broker,) = [finding for finding in json.loads(out) if finding["what"] == "broker 1"]
     assert broker["found"].endswith(f"Kafka {kafka.release[:3]}")
 
 
 @pytest.mark.parametrize("words", [("read", "typo"), ("topics", "describe", "typo"), ("lag", "-c")])
 def test_a_topic_that_does_not_exist_is_not_made_by_asking_for_it(command, kafka, checkpoint, words):
-    """These brokers make a topic whose metadata is asked for by name (auto.create.topics.enable)."""
+    """Old brokers make a topic when a client asks for its metadata by name (auto.create.topics.enable)."""
     checkpoint(0, '{"typo":{"0":1}}')
     _, out, err = command(*words, *([checkpoint.location] if words[-1] == "-c" else []))
     assert "no topic 'typo'" in err or "1 no longer exist" in out

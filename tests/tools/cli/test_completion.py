@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("shtab") is None, reason="needs shtab: pip install 'kafkasource[cli]'"
 )
 
-# What bash does at TAB: it fills these variables and calls the function that `complete` has named.
+# At TAB, bash fills these variables and calls the function that `complete` has named.
 BASH = """
 source "$1"; shift
 called=$(complete -p pykafka); called=${called##* -F }; called=${called%% *}

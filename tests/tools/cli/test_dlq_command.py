@@ -45,15 +45,15 @@ def topic(kafka_broker, kafka_topic):
 def test_list_counts_by_topic_and_reason(command, topic):
     code, out, err = command("list", topic, "--json")
     assert code == 0, err
-    found = {(each["topic"], each["reason"]): each for each in json.loads(out)}
+    rows = {(row["topic"], row["reason"]): row for row in json.loads(out)}
     cut, wide = "the value, field $.n: the bytes end", "the value: bytes are left over"
-    assert {key: each["records"] for key, each in found.items()} == {
+    assert {key: row["records"] for key, row in rows.items()} == {
         ("orders", cut): 3,
         ("orders", wide): 1,
         ("payments", cut): 1,
         (None, None): 1,
     }
-    last = found["orders", cut]
+    last = rows["orders", cut]
     assert (last["last_partition"], last["last_offset"]) == ("1", "2")
     code, out, _ = command("list", topic)
     assert out.splitlines()[1].split()[:2] == ["3", "orders"]

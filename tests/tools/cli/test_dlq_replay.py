@@ -77,7 +77,7 @@ class Letters:
         return subprocess.run(command, env=with_package(**environment), capture_output=True, text=True, timeout=120)
 
     def run(self, *words):
-        """What the command prints."""
+        """The output of the command."""
         done = self.command(*words)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
@@ -85,8 +85,8 @@ class Letters:
     def came_back(self, topic=None, partitions=(0, 1, 2)):
         """(partition, value, headers) that a reader with read_committed sees, in the order of their values."""
         messages = messages_of(self.servers, topic or self.origin, partitions, settled=True)
-        found = [(each.partition(), each.value(), each.headers()) for each in messages]
-        return sorted(found, key=lambda each: int(each[1][1:]))
+        records = [(message.partition(), message.value(), message.headers()) for message in messages]
+        return sorted(records, key=lambda record: int(record[1][1:]))
 
     def expected(self, numbers):
         return [(number % 3, b"v%d" % number, [("own", b"\x00%d" % number)]) for number in numbers]

@@ -1,4 +1,4 @@
-"""What `pykafka doctor` says of this machine, with other Pythons in Spark's place."""
+"""Findings of `pykafka doctor` about this machine, with other Pythons in Spark's place."""
 
 import contextlib
 import json
@@ -43,8 +43,8 @@ def python_that_says(tmp_path, monkeypatch):
 
 
 def says(version, package=__version__, compiled=True, by_name=True):
-    found = {"version": list(version), "package": package, "compiled": compiled, "by_name": by_name}
-    return json.dumps(found)
+    facts = {"version": list(version), "package": package, "compiled": compiled, "by_name": by_name}
+    return json.dumps(facts)
 
 
 OURS = sys.version_info[:2]
@@ -63,16 +63,20 @@ OURS = sys.version_info[:2]
 )
 def test_the_python_that_spark_will_start_is_asked(answer, level, said, python_that_says):
     path = python_that_says(answer)
-    found = machine.workers_python()
-    assert (found.level, said in found.found, path in found.found) == (level, True, True)
-    assert bool(found.remedy) == (level != "ok")
+    finding = machine.workers_python()
+    assert (finding.level, said in finding.found, path in finding.found) == (level, True, True)
+    assert bool(finding.remedy) == (level != "ok")
 
 
 def test_where_this_python_has_no_spark_the_python_of_workers_is_no_failure(python_that_says, monkeypatch):
     """Somebody uses the client without Spark, or a cluster brings its own."""
     python_that_says(says((3, 8)))
     monkeypatch.setattr(machine, "_version_of_pyspark", lambda: None)
-    assert [each.level for each in machine.machine_findings() if "spark" in each.what] == ["warning", "ok", "warning"]
+    assert [finding.level for finding in machine.machine_findings() if "spark" in finding.what] == [
+        "warning",
+        "ok",
+        "warning",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -91,34 +95,34 @@ def test_the_spark_that_spark_home_names_is_looked_at(files, level, said, tmp_pa
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).touch()
     monkeypatch.setenv("SPARK_HOME", str(home))
-    (found,) = [each for each in machine.machine_findings() if each.what == "pyspark"]
-    assert (found.level, bool(found.remedy)) == (level, level != "ok")
-    assert said in found.found
-    assert str(home) in found.found
+    (finding,) = [finding for finding in machine.machine_findings() if finding.what == "pyspark"]
+    assert (finding.level, bool(finding.remedy)) == (level, level != "ok")
+    assert said in finding.found
+    assert str(home) in finding.found
 
 
 @pytest.mark.parametrize("slow", [*machine.KERNELS])
 def test_each_kernel_that_is_not_compiled_is_named(slow, monkeypatch, capsys):
-    found = kernel_of_doctor(monkeypatch, capsys, {name: (name != slow, False) for name in machine.KERNELS})
-    assert (found["level"], bool(found["remedy"])) == ("warning", True)
-    assert found["found"] == f"not compiled, and so about a hundred times slower: {machine.KERNELS[slow]}"
+    finding = kernel_of_doctor(monkeypatch, capsys, {name: (name != slow, False) for name in machine.KERNELS})
+    assert (finding["level"], bool(finding["remedy"])) == ("warning", True)
+    assert finding["found"] == f"not compiled, and so about a hundred times slower: {machine.KERNELS[slow]}"
 
 
 @pytest.mark.parametrize("stale", [*machine.KERNELS])
 def test_each_kernel_that_was_built_of_other_sources_is_named(stale, monkeypatch, capsys):
-    found = kernel_of_doctor(monkeypatch, capsys, {name: (True, name == stale) for name in machine.KERNELS})
-    assert (found["level"], bool(found["remedy"])) == ("warning", True)
-    assert f"from another kafkasource/{stale.replace('.', '/')}/kernel.py" in found["found"]
+    finding = kernel_of_doctor(monkeypatch, capsys, {name: (True, name == stale) for name in machine.KERNELS})
+    assert (finding["level"], bool(finding["remedy"])) == ("warning", True)
+    assert f"from another kafkasource/{stale.replace('.', '/')}/kernel.py" in finding["found"]
 
 
 def kernel_of_doctor(monkeypatch, capsys, states):
-    """What doctor says of kernels that are, by their package, (compiled, stale)."""
+    """Doctor's finding for kernels with these states. `states`: (compiled, stale) by package."""
     for name, (compiled, stale) in states.items():
         monkeypatch.setattr(f"kafkasource.{name}.COMPILED", compiled)
         monkeypatch.setattr(f"kafkasource.{name}.STALE", stale)
     main(["doctor", "--json"])
-    (found,) = [one for one in json.loads(capsys.readouterr().out) if one["what"] == "kernel"]
-    return found
+    (finding,) = [finding for finding in json.loads(capsys.readouterr().out) if finding["what"] == "kernel"]
+    return finding
 
 
 def test_doctor_looks_at_every_kernel_of_the_package():
@@ -183,9 +187,9 @@ def test_workers_are_python3_of_the_path_where_only_the_drivers_python_is_named(
 )
 def test_the_drivers_python_is_asked_too(answer, job, level, said, python_that_says):
     path = python_that_says(answer, variable="PYSPARK_DRIVER_PYTHON")
-    found = machine.driver_python(job)
-    assert (found.level, said in found.found, path in found.found) == (level, True, True)
-    assert bool(found.remedy) == (level != "ok")
+    finding = machine.driver_python(job)
+    assert (finding.level, said in finding.found, path in finding.found) == (level, True, True)
+    assert bool(finding.remedy) == (level != "ok")
 
 
 @pytest.mark.parametrize("asked", [machine.driver_python, machine.workers_python])
@@ -209,8 +213,8 @@ def test_a_python_of_an_archive_is_found_beside_the_job(tmp_path, monkeypatch):
     (tmp_path / "environment").symlink_to(sys.prefix)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYSPARK_PYTHON", "./environment/bin/python")
-    found = machine.workers_python()
-    assert found.level != "FAILED", found
+    finding = machine.workers_python()
+    assert finding.level != "FAILED", finding
 
 
 def test_a_job_that_is_no_program_is_an_error_that_names_it(tmp_path, capsys):
@@ -220,8 +224,8 @@ def test_a_job_that_is_no_program_is_an_error_that_names_it(tmp_path, capsys):
 
 def test_a_python_that_is_not_there_is_a_failure_with_its_remedy(monkeypatch):
     monkeypatch.setenv("PYSPARK_PYTHON", "/nowhere/python")
-    found = machine.workers_python()
-    assert (found.level, found.remedy) == ("FAILED", f"export PYSPARK_PYTHON={sys.executable}")
+    finding = machine.workers_python()
+    assert (finding.level, finding.remedy) == ("FAILED", f"export PYSPARK_PYTHON={sys.executable}")
 
 
 def test_what_failed_makes_the_exit_code_1_and_every_line_has_its_remedy(python_that_says, capsys):
@@ -247,27 +251,27 @@ def test_a_file_of_options_that_is_wrong_is_a_failure_and_not_no_cluster(
     if named_by != "-F":
         monkeypatch.setenv(named_by, str(file))
     code = main(["doctor", "--json", *(["-F", str(file)] if named_by == "-F" else [])])
-    (found,) = [one for one in json.loads(capsys.readouterr().out) if one["what"] == "cluster"]
-    assert (code, found["level"]) == (1, "FAILED")
-    assert str(file) in found["found"]
-    assert said in found["found"]
-    assert found["remedy"]
+    (finding,) = [finding for finding in json.loads(capsys.readouterr().out) if finding["what"] == "cluster"]
+    assert (code, finding["level"]) == (1, "FAILED")
+    assert str(file) in finding["found"]
+    assert said in finding["found"]
+    assert finding["remedy"]
 
 
 def test_without_java_it_says_how_to_get_one(monkeypatch):
     monkeypatch.setenv("JAVA_HOME", os.devnull)
-    found = machine.java()
-    assert found.level == "FAILED"
-    assert "install a JDK 17" in found.remedy
+    finding = machine.java()
+    assert finding.level == "FAILED"
+    assert "install a JDK 17" in finding.remedy
 
 
 @pytest.mark.parametrize(("days", "level"), [(-1, "FAILED"), (29, "warning"), (31, "ok")])
 def test_a_certificate_is_warned_of_30_days_before_its_end(days, level):
     now = datetime.now(timezone.utc)
     certificate = Certificate("CN=b", "CN=ca", now, now + timedelta(days=days, hours=1), ("b.test",), (), False, False)
-    found = of_certificate("broker 1 TLS", "10.0.0.1:9093: ", certificate)
-    assert (found.level, bool(found.remedy)) == (level, level != "ok")
-    assert "'CN=b', issued by 'CN=ca'" in found.found
+    finding = of_certificate("broker 1 TLS", "10.0.0.1:9093: ", certificate)
+    assert (finding.level, bool(finding.remedy)) == (level, level != "ok")
+    assert "'CN=b', issued by 'CN=ca'" in finding.found
 
 
 @contextlib.contextmanager
@@ -311,7 +315,7 @@ def test_a_port_that_may_be_one_with_tls_fails_with_the_option_that_takes_it(doe
     if "SASL" in protocol:
         given += ["sasl.mechanism=PLAIN", "sasl.username=a", "sasl.password=b"]
     with other_service(does) as port:
-        main(["doctor", "--json", "-b", f"127.0.0.1:{port}", *(word for each in given for word in ("-X", each))])
+        main(["doctor", "--json", "-b", f"127.0.0.1:{port}", *(word for option in given for word in ("-X", option))])
     failed = json.loads(capsys.readouterr().out)[-1]
     assert f"kafka.security.protocol={protocol.replace('PLAINTEXT', 'SSL')}" in failed["found"]
 
@@ -321,19 +325,23 @@ def test_a_port_that_is_not_kafkas_fails_behind_tcp_and_no_broker_need_be_starte
     monkeypatch.setattr("kafkasource.tools.cli.doctor.machine_findings", lambda job: [])
     with other_service(does) as port:
         code = main(["doctor", "--json", "-b", f"127.0.0.1:{port}", "-X", "default.api.timeout.ms=1000"])
-    found = [one for one in json.loads(capsys.readouterr().out) if one["what"].startswith(("bootstrap", "cluster"))]
-    assert [(one["level"], one["what"]) for one in found] == [
+    findings = [
+        finding
+        for finding in json.loads(capsys.readouterr().out)
+        if finding["what"].startswith(("bootstrap", "cluster"))
+    ]
+    assert [(finding["level"], finding["what"]) for finding in findings] == [
         ("ok", "bootstrap TCP"),
         ("FAILED", "bootstrap ApiVersions"),
     ]
     assert code == 1
-    assert f"127.0.0.1:{port}" in found[1]["found"]
-    assert "one of Kafka's" in found[1]["remedy"]
+    assert f"127.0.0.1:{port}" in findings[1]["found"]
+    assert "one of Kafka's" in findings[1]["remedy"]
 
 
 def test_an_address_that_nobody_answers_is_no_failure_where_the_host_has_another():
     refused = Visit("[::1]:9092", "TCP", ConnectFailed("Connection refused"))
-    assert [[each.level for each in of_address("broker 1", refused, alone)] for alone in (True, False)] == [
+    assert [[finding.level for finding in of_address("broker 1", refused, alone)] for alone in (True, False)] == [
         ["FAILED"],
         ["warning"],
     ]

@@ -1,4 +1,4 @@
-"""What holds for every command that there is, found by asking the parser for them."""
+"""Promises of every command. The parser has the list of commands."""
 
 import argparse
 import os
@@ -92,21 +92,21 @@ def test_half_a_command_is_told_what_may_follow(words, follow, capsys):
     with pytest.raises(SystemExit) as caught:
         main(words)
     assert caught.value.code == 2
-    told = capsys.readouterr().err
-    assert [each for each in follow if f"\n    {each} " not in told] == []
+    err = capsys.readouterr().err
+    assert [word for word in follow if f"\n    {word} " not in err] == []
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux")
 @pytest.mark.parametrize(
-    ("stdout", "code", "told"),
+    ("stdout", "code", "err"),
     [("> /dev/full", 1, "pykafka: cannot write the output: No space left on device\n"), (">&-", 0, "")],
 )
-def test_an_output_that_cannot_be_written_is_one_line_and_a_closed_one_none(stdout, code, told, tmp_path):
+def test_an_output_that_cannot_be_written_is_one_line_and_a_closed_one_none(stdout, code, err, tmp_path):
     command = f"{sys.executable} -m kafkasource broker stop {stdout}"
     done = subprocess.run(
         command, shell=True, capture_output=True, text=True, env={**os.environ, "KAFKASOURCE_CACHE": str(tmp_path)}
     )
-    assert (done.returncode, done.stderr) == (code, told)
+    assert (done.returncode, done.stderr) == (code, err)
 
 
 def test_a_folder_that_cannot_be_made_is_named_in_one_line(capfd, monkeypatch):
@@ -194,7 +194,7 @@ def test_each_takes_the_address_and_the_security_of_a_command_config(
 
 
 def test_the_help_names_the_releases_of_kafka_that_can_be_started():
-    (version,) = [each for each in COMMANDS["broker start"]._actions if each.dest == "kafka_version"]
+    (version,) = [action for action in COMMANDS["broker start"]._actions if action.dest == "kafka_version"]
     for release in re.findall(r"[\d.]+\d", releases.TRIED):
         assert releases.release_of(release)
         assert release in version.help

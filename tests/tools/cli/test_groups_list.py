@@ -34,7 +34,7 @@ def kafka():
 def test_the_others_groups_are_shown_and_the_exit_code_is_1(kafka, capsys):
     assert main(["groups", "list", "-b", kafka.bootstrap_servers, "--json"]) == 1
     out, err = capsys.readouterr()
-    assert [each["group"] for each in json.loads(out)] == ["g"]
+    assert [line["group"] for line in json.loads(out)] == ["g"]
     last = err.splitlines()[-1]
     assert last.startswith("pykafka: broker 2 does not answer, so the groups that it coordinates are not shown: ")
     assert f"127.0.0.1:{kafka.addresses[2][1]}" in last
@@ -44,5 +44,5 @@ def test_the_pages_json_names_the_broker_that_does_not_answer(kafka):
     with Cluster(ClientConfig.of(kafka.bootstrap_servers)) as cluster:
         shown: Any = _groups(cluster)
         lines = all_groups(cluster).lines
-    assert [each.group for each in lines] == ["g"]
+    assert [line.group for line in lines] == ["g"]
     assert (shown["unreachable"], len(shown["groups"])) == ([2], 1)

@@ -73,9 +73,11 @@ def test_a_double_that_is_no_number_is_a_text_as_json_has_none():
     ],
 )
 def test_a_moment_beyond_the_years_of_four_digits_is_its_number_and_taken_back(microseconds, shown):
-    kind = pa.timestamp("us", "UTC")
-    assert json_values(pa.array([microseconds, None, 0], kind)) == [shown, None, "1970-01-01T00:00:00.000000Z"]
-    assert pa.array([value_of(json.dumps(shown).encode(), kind)], kind).cast(pa.int64()).to_pylist() == [microseconds]
+    data_type = pa.timestamp("us", "UTC")
+    assert json_values(pa.array([microseconds, None, 0], data_type)) == [shown, None, "1970-01-01T00:00:00.000000Z"]
+    assert pa.array([value_of(json.dumps(shown).encode(), data_type)], data_type).cast(pa.int64()).to_pylist() == [
+        microseconds
+    ]
 
 
 def test_a_line_of_text_is_the_text_the_bytes_or_the_json():
@@ -87,10 +89,10 @@ def test_a_line_of_text_is_the_text_the_bytes_or_the_json():
 
 def test_every_type_is_taken_back_as_it_was_printed():
     column = pa.array([FULL, {**FULL, "ratio": float("inf"), "number": -1}], ROW)
-    lines = [encode(each).encode() for each in json_values(column)]
+    lines = [encode(value).encode() for value in json_values(column)]
     assert pa.array([value_of(line, ROW) for line in lines], ROW).equals(column)
     spans = pa.array([-1, 1_500_000, None, 0], pa.duration("us"))
-    lines = [encode(each).encode() for each in json_values(spans)]
+    lines = [encode(value).encode() for value in json_values(spans)]
     assert pa.array([value_of(line, spans.type) for line in lines], spans.type).equals(spans)
     pairs = pa.map_(pa.int32(), pa.bool_())
     assert value_of(b'{"1": true, "-2": null}', pairs) == [(1, True), (-2, None)]

@@ -1,4 +1,4 @@
-"""`pykafka lag`: what counts as read and what as unknown, on brokers in this process."""
+"""`pykafka lag` counts offsets as read or as unknown, on brokers in this process."""
 
 import json
 
@@ -89,6 +89,6 @@ def test_a_monitor_does_not_stay_green_where_an_offset_is_beyond_the_end(lag, ch
 def test_json_says_why_a_lag_is_not_known(lag, kafka, checkpoint):
     kafka.topics["t"].leaders[1] = -1
     checkpoint(0, '{"t":{"0":5,"1":5,"2":5}}')
-    found = json.loads(lag("--checkpoint", checkpoint.location, "--json")[1])
-    assert [each["why_unknown"] for each in found["partitions"]] == [None, "no leader", "gone"]
-    assert [each["lag"] for each in found["partitions"]] == [END - 5, None, None]
+    report = json.loads(lag("--checkpoint", checkpoint.location, "--json")[1])
+    assert [partition["why_unknown"] for partition in report["partitions"]] == [None, "no leader", "gone"]
+    assert [partition["lag"] for partition in report["partitions"]] == [END - 5, None, None]

@@ -1,4 +1,4 @@
-"""What `pykafka write` makes of stdin."""
+"""`pykafka write` makes records of the lines of stdin."""
 
 import argparse
 import os
@@ -17,8 +17,8 @@ def arguments(**given):
     return argparse.Namespace(**{**default, "known": known, **given})
 
 
-def rows(found):
-    made, bad_line = found
+def rows(result):
+    made, bad_line = result
     assert bad_line is None
     return [(row["key"], row["value"]) for row in made]
 
@@ -109,9 +109,9 @@ def test_lines_of_kcat_become_the_records_that_they_were():
         b'{"topic":"t","partition":0,"offset":9,"tstype":"logappend","ts":5,"broker":-1,"key":"","payload":""}',
         b'{"topic":"t","partition":0,"offset":9,"tstype":"unknown","ts":0,"broker":-1,"key":"","payload":"7"}',
     ]
-    found, bad_line = _json_rows(lines, 1, given)
+    kcat_rows, bad_line = _json_rows(lines, 1, given)
     assert bad_line is None
-    made = _batch(found, given).to_pylist()
+    made = _batch(kcat_rows, given).to_pylist()
     assert [(row["key"], row["value"]) for row in made] == [
         (b"k", b'x\n"\x01/\\'),
         (None, None),
@@ -119,7 +119,7 @@ def test_lines_of_kcat_become_the_records_that_they_were():
         (b"", b"7"),
     ]
     assert [row["partition"] for row in made] == [3, 0, 0, 0]  # topic, offset and broker count for nothing
-    assert [each and each.timestamp() for each in (row["timestamp"] for row in made)] == [
+    assert [timestamp and timestamp.timestamp() for timestamp in (row["timestamp"] for row in made)] == [
         1795300000.25,
         None,
         0.005,

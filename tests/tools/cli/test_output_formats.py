@@ -1,4 +1,4 @@
-"""What `pykafka read` prints, byte by byte, and that `pykafka write` takes it back."""
+"""`pykafka read` prints these bytes, and `pykafka write` takes them back."""
 
 import argparse
 import io
@@ -119,8 +119,8 @@ def test_a_record_without_a_timestamp_shows_none():
     ("file", "name"), [("a.parquet", "parquet"), ("A.JSONL", "json"), ("x.txt", "text"), ("x", None), ("x.csv", None)]
 )
 def test_a_files_name_says_its_format(file, name):
-    found = formats.of_file(file)
-    assert (found and found.name) == name
+    form = formats.of_file(file)
+    assert (form and form.name) == name
 
 
 def printed(text, style=formats.Style()):  # noqa: B008

@@ -1,4 +1,4 @@
-"""Where to read from, as people write it."""
+"""Positions in a log, as people write them."""
 
 import argparse
 

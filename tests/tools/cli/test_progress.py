@@ -15,7 +15,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def on_a_terminal(monkeypatch):
-    """Within the test itself, as pytest sets stderr anew when the test begins."""
+    """To be called in the test itself, because pytest replaces stderr when the test begins."""
 
     def stderr():
         terminal = Terminal()

@@ -1,4 +1,4 @@
-"""Compiled code in Spark's pyspark.zip: what doctor says of it, and what Python finds after `doctor --fix`."""
+"""Compiled code in Spark's pyspark.zip: doctor's findings, and the modules that Python imports after `doctor --fix`."""
 
 import importlib.util
 import json
@@ -13,7 +13,7 @@ import pytest
 
 from kafkasource.tools.cli import main, pyspark_zip
 
-# Modules as in the real file: a package, what imports and what is imported later, a test, a file of another Python.
+# Modules as in the real file: a package, a module that imports another, a test, a file of another Python.
 MODULES = {
     "pyspark/__init__.py": "",
     "pyspark/daemon.py": "import pyspark.util\n",
@@ -42,8 +42,8 @@ def spark_zip(tmp_path, monkeypatch):
 
 def doctor(capsys, *options):
     code = main(["doctor", "--json", *options])
-    found = [one for one in json.loads(capsys.readouterr().out) if one["what"] == "spark's start"]
-    return code, *found
+    findings = [finding for finding in json.loads(capsys.readouterr().out) if finding["what"] == "spark's start"]
+    return code, *findings
 
 
 def run_with(file, program, **variables):
@@ -53,19 +53,19 @@ def run_with(file, program, **variables):
 
 
 def test_doctor_warns_of_a_pyspark_zip_without_compiled_code_and_names_the_error_that_it_leads_to(spark_zip, capsys):
-    code, found = doctor(capsys)
-    assert (code, found["level"]) == (0, "warning")
-    assert found["found"].startswith(f"{spark_zip} holds no compiled code")
-    assert "Python worker failed to connect back" in found["found"]
-    assert found["remedy"].startswith("pykafka doctor --fix")
+    code, finding = doctor(capsys)
+    assert (code, finding["level"]) == (0, "warning")
+    assert finding["found"].startswith(f"{spark_zip} holds no compiled code")
+    assert "Python worker failed to connect back" in finding["found"]
+    assert finding["remedy"].startswith("pykafka doctor --fix")
 
 
 def test_who_may_not_write_the_folder_is_told_which_command_another_user_runs(spark_zip, capsys, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    _, found = doctor(capsys)
+    _, finding = doctor(capsys)
     assert (
         f"run {sys.executable} -m kafkasource doctor --fix as a user who may write {spark_zip.parent}"
-        in found["remedy"]
+        in finding["remedy"]
     )
 
 
@@ -88,9 +88,9 @@ def test_the_sources_stay_in_the_file_and_no_test_is_compiled(spark_zip, capsys)
 
 def test_the_command_that_fix_prints_brings_the_file_back(spark_zip, capsys):
     before = spark_zip.read_bytes()
-    _, found = doctor(capsys, "--fix")
+    _, finding = doctor(capsys, "--fix")
     assert spark_zip.read_bytes() != before
-    subprocess.run(shlex.split(found["found"].partition("to undo: ")[2]), check=True)
+    subprocess.run(shlex.split(finding["found"].partition("to undo: ")[2]), check=True)
     assert (spark_zip.read_bytes(), os.listdir(spark_zip.parent)) == (before, ["pyspark.zip"])
 
 
@@ -133,9 +133,9 @@ def test_a_newer_pyspark_is_kept_as_the_original_in_its_turn(spark_zip, capsys):
 
 def test_a_file_that_cannot_be_read_is_a_failure_and_stays(spark_zip, capsys):
     spark_zip.write_bytes(b"no zip")
-    code, found = doctor(capsys, "--fix")
-    assert (code, found["level"]) == (1, "FAILED")
-    assert str(spark_zip) in found["found"]
+    code, finding = doctor(capsys, "--fix")
+    assert (code, finding["level"]) == (1, "FAILED")
+    assert str(spark_zip) in finding["found"]
     assert os.listdir(spark_zip.parent) == ["pyspark.zip"]
 
 

@@ -11,7 +11,7 @@ from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.protocol.apis import OFFSET_COMMIT, PRODUCE
 from kafkasource.kafka.records.arrow.columns import ROW_SCHEMA_WITH_HEADERS
 from kafkasource.kafka.records.batches import decode
-from kafkasource.tools.admin.dead_letters import Origin
+from kafkasource.tools.admin.dead_letters import LetterOrigin
 from kafkasource.tools.admin.replay import Choice, Replay, group_of, kept_group_of, own_headers
 
 AT_0 = {"key": None, "timestamp": 0, "timestampType": 0}
@@ -23,7 +23,7 @@ class Brokers(FakeKafka):
 
     def _offset_fetch(self, request):
         if any(group["topics"] is None for group in request.body["groups"]):
-            return {"groups": [{"group_id": each["group_id"], "topics": []} for each in request.body["groups"]]}
+            return {"groups": [{"group_id": group["group_id"], "topics": []} for group in request.body["groups"]]}
         return super()._offset_fetch(request)
 
     def _topic_row(self, name):
@@ -39,12 +39,12 @@ class Brokers(FakeKafka):
 
     def written_to(self, topic):
         """The one record."""
-        ids = {found.topic_id: name for name, found in self.topics.items()}
+        ids = {topic.topic_id: name for name, topic in self.topics.items()}
         (data,) = (
-            each["partition_data"][0]["records"]
+            topic_data["partition_data"][0]["records"]
             for request in self.asked(PRODUCE)
-            for each in request.body["topic_data"]
-            if topic in (each.get("name"), ids.get(each.get("topic_id")))
+            for topic_data in request.body["topic_data"]
+            if topic in (topic_data.get("name"), ids.get(topic_data.get("topic_id")))
         )
         place = {"topic": topic, "partition": 0, "start_offset": 0, "end_offset": 1 << 40}
         limits = {"max_decompressed_bytes": 1 << 20, "aborted_transactions": None}
@@ -53,15 +53,15 @@ class Brokers(FakeKafka):
         return row
 
     def forget(self, group):
-        """As after offsets.retention.minutes."""
+        """Drop the offsets, as a broker does after offsets.retention.minutes."""
         for kept in (self.committed, self.committed_metadata):
             for key in [key for key in kept if key[0] == group]:
                 del kept[key]
 
 
 class Letters:
-    """What `Replay` needs of a reader: the dead letters of `dlq`, from what the group has committed. `letters`: their
-    reasons, or what their headers say beside that."""
+    """A reader's stand-in: the dead letters of `dlq`, from the group's committed offset on. `letters`: their reasons,
+    or further headers."""
 
     def __init__(self, kafka, letters):
         self.kafka, self.letters = kafka, letters
@@ -114,9 +114,9 @@ def test_what_was_sent_is_known_when_brokers_have_forgotten_the_offsets_of_the_g
 
 def test_the_copy_is_kept_for_longer_than_brokers_keep_offsets(kafka):
     replayed(kafka, [CUT])
-    kept = [each for each in kafka.asked(OFFSET_COMMIT) if each.body["group_id"] == kept_group_of("dlq")]
+    kept = [request for request in kafka.asked(OFFSET_COMMIT) if request.body["group_id"] == kept_group_of("dlq")]
     assert kept
-    assert all(each.body["retention_time_ms"] > 50 * 365 * 24 * 3_600_000 for each in kept)
+    assert all(request.body["retention_time_ms"] > 50 * 365 * 24 * 3_600_000 for request in kept)
 
 
 def test_a_run_makes_good_the_copy_that_a_killed_run_has_not_written(kafka):
@@ -136,7 +136,7 @@ def test_an_older_copy_of_a_run_that_was_fenced_takes_nothing_back(kafka):
 
 
 def test_ranges_that_a_transaction_has_just_brought_are_seen(kafka):
-    """Kafka 3.9 may call a transaction complete before its group's offsets are there for who names no partition."""
+    """Kafka 3.9 may call a transaction complete before a request that names no partition gets its group's offsets."""
     assert replayed(kafka, [WIDE, CUT, CUT], CUT) == (2, 1)
     kafka.forget(kept_group_of("dlq"))
     assert replayed(kafka, [WIDE, CUT, CUT]) == (1, 0)
@@ -190,7 +190,7 @@ def test_a_letter_that_its_topic_refuses_holds_up_no_other_and_is_a_dead_letter_
     replay = run(kafka, letters)
     assert replay.sent == {"payments": 1}
     assert replay.passed_over == {"their topics refuse them: dead letters of dlq again": 1}
-    again = Origin.of(kafka.written_to("dlq")["headers"])
+    again = LetterOrigin.of(kafka.written_to("dlq")["headers"])
     assert (again.topic, again.partition, again.cluster_id) == ("orders", "0", "fake-cluster")
     assert again.reason.startswith("MESSAGE_TOO_LARGE")
     assert run(kafka, letters).sent == {}  # the old one is done
@@ -221,8 +221,8 @@ def test_the_cluster_of_an_earlier_life_as_a_dead_letter_says_nothing_of_the_lat
     first = [("topic", b"orders"), ("message", b"x"), ("cluster.id", b"another")]
     second = [("topic", b"orders"), ("message", b"x")]
     headers = [{"key": f"__dlq.errors.{name}", "value": text} for name, text in (*first, *second)]
-    assert Origin.of(headers).cluster_id is None
-    assert Origin.of(headers[: len(first)]).cluster_id == "another"
+    assert LetterOrigin.of(headers).cluster_id is None
+    assert LetterOrigin.of(headers[: len(first)]).cluster_id == "another"
 
 
 def test_other_records_stay_and_rows_as_json_are_passed_over_and_counted(kafka):

@@ -14,9 +14,9 @@ LONG = '{"type":"record","name":"R","fields":[{"name":"a","type":"long"}]}'
 
 @pytest.fixture
 def registry(monkeypatch):
-    with a_registry() as found:
-        monkeypatch.setenv("SCHEMA_REGISTRY_URL", found.url)
-        yield found
+    with a_registry() as fake:
+        monkeypatch.setenv("SCHEMA_REGISTRY_URL", fake.url)
+        yield fake
 
 
 @pytest.fixture

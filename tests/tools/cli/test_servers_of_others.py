@@ -37,18 +37,20 @@ def doctor(command):
     def run(*words):
         """The findings about the cluster."""
         _, out, _ = command("doctor", "--json", *words)
-        found = json.loads(out)
-        return found[next(i for i, each in enumerate(found) if each["what"] in ("cluster", "bootstrap TCP")) :]
+        findings = json.loads(out)
+        return findings[
+            next(i for i, finding in enumerate(findings) if finding["what"] in ("cluster", "bootstrap TCP")) :
+        ]
 
     return run
 
 
 def test_a_listener_that_answers_sasl_handshake_and_wants_no_sasl_is_healthy(doctor, kafka):
     """kfake and Tansu do so."""
-    found = doctor()
+    findings = doctor()
     assert kafka.asked(SASL_HANDSHAKE)
-    assert {each["level"] for each in found} == {"ok"}, found
-    assert "broker 1" in {each["what"] for each in found}
+    assert {finding["level"] for finding in findings} == {"ok"}, findings
+    assert "broker 1" in {finding["what"] for finding in findings}
 
 
 class WantsSasl(FakeKafka):
@@ -96,5 +98,5 @@ def test_a_server_that_lacks_describe_configs_and_describe_log_dirs_is_not_calle
 def test_doctor_names_what_exactly_once_lacks(doctor, kafka):
     for api in (DESCRIBE_CLUSTER, END_TXN, TXN_OFFSET_COMMIT):
         del kafka.versions[api.key]
-    (found,) = [each for each in doctor("--exactly-once", "p") if each["what"] == "exactly once"]
-    assert (found["level"], found["found"]) == ("FAILED", "the brokers do not offer TxnOffsetCommit, EndTxn")
+    (finding,) = [finding for finding in doctor("--exactly-once", "p") if finding["what"] == "exactly once"]
+    assert (finding["level"], finding["found"]) == ("FAILED", "the brokers do not offer TxnOffsetCommit, EndTxn")

@@ -38,7 +38,7 @@ def set_offsets(kafka, capsys):
 )
 def test_a_topic_that_is_named_twice_is_meant_both_times(set_offsets, words, partitions):
     code, moved, _ = set_offsets("--to", "earliest", *words.split())
-    assert (code, moved) == (0, {("orders", each): 0 for each in partitions})
+    assert (code, moved) == (0, {("orders", partition): 0 for partition in partitions})
 
 
 @pytest.mark.parametrize("sure", [["--yes"], []])
@@ -60,10 +60,10 @@ def test_an_offset_that_the_log_does_not_hold_is_moved_with_a_warning(
     code = main(
         ["offsets", "set", "-g", "g", "--to", to, "-t", "other", "--json", *sure, "-b", kafka.bootstrap_servers]
     )
-    told = capsys.readouterr()
-    assert (code, json.loads(told.out)["offsets"]) == (0, {"other": {"0": is_set}})
+    printed = capsys.readouterr()
+    assert (code, json.loads(printed.out)["offsets"]) == (0, {"other": {"0": is_set}})
     assert kafka.committed == ({("g", "other", 0): is_set} if sure else {})
-    assert told.err == (f"pykafka: {said.format('is' if sure else 'would be')}\n" if said else "")
+    assert printed.err == (f"pykafka: {said.format('is' if sure else 'would be')}\n" if said else "")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`pykafka read --group` with a scripted member: what is committed when, and what is not read any more."""
+"""`pykafka read --group` with a scripted member: when it commits offsets, and when it stops reading a partition."""
 
 import argparse
 import contextlib
@@ -84,8 +84,12 @@ class Reader:
         return Positions(self.ends)
 
     def read(self, ranges):
-        for one in ranges:
-            offsets = [n for n in range(one.start_offset, one.end_offset) if (one.topic_partition, n) not in self.holes]
+        for planned in ranges:
+            offsets = [
+                n
+                for n in range(planned.start_offset, planned.end_offset)
+                if (planned.topic_partition, n) not in self.holes
+            ]
             if offsets:
                 yield pa.RecordBatch.from_pydict({"offset": offsets})
 
@@ -169,10 +173,10 @@ def test_count_counts_the_records_that_match_and_the_next_reader_goes_on_behind_
     assert member.commits == [{T0: 3}]
 
 
-@pytest.mark.parametrize("kind", ["revoked", "lost"])
-def test_what_another_member_has_now_is_not_read_or_committed(kind, monkeypatch):
+@pytest.mark.parametrize("change", ["revoked", "lost"])
+def test_what_another_member_has_now_is_not_read_or_committed(change, monkeypatch):
     monkeypatch.setattr(shared_read, "_STEP", 2)
-    member = Member(Changes(assigned=frozenset({T0})), Changes(**{kind: frozenset({T0})}))
+    member = Member(Changes(assigned=frozenset({T0})), Changes(**{change: frozenset({T0})}))
     assert run(Reader({T0: 5}), member) == [0, 1]
     assert member.commits == [{T0: 2}]
 

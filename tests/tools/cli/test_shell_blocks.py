@@ -1,4 +1,4 @@
-"""What README and docs/ tell to type in a shell runs as it is written; `NOT_RUN` says which commands cannot, and why.
+"""The shell commands of README and docs/ run as they are written; `NOT_RUN` says which commands cannot, and why.
 
 The commands of a document run one after the other, in a folder of its own and against a real broker. Addresses,
 /checkpoints, and the names in `NAMES` are replaced, as the broker may be shared. Each `pykafka` on any line, run or
@@ -81,7 +81,7 @@ NOT_RUN = {
 
 
 def without_comment(line):
-    """As a shell takes it: a comment begins at a word, outside of quotes."""
+    """The line without its comment, which begins at a word, outside of quotes."""
     quoted = ""
     for place, character in enumerate(line):
         if quoted:
@@ -107,8 +107,8 @@ DOCUMENTS = {
     for name in ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
     if (found := list(commands(name)))
 }
-EVERY = sorted({command for found in DOCUMENTS.values() for command in found})
-RUN = {name: [each for each in found if each not in NOT_RUN] for name, found in DOCUMENTS.items()}
+EVERY = sorted({command for commands in DOCUMENTS.values() for command in commands})
+RUN = {name: [command for command in commands if command not in NOT_RUN] for name, commands in DOCUMENTS.items()}
 
 
 def calls(command):
@@ -127,11 +127,11 @@ def calls(command):
             words = []
 
 
-@pytest.mark.parametrize("command", [each for each in EVERY if "pykafka " in each])
+@pytest.mark.parametrize("command", [command for command in EVERY if "pykafka " in command])
 def test_the_parser_takes_each_command_of_the_documents(command):
-    found = list(calls(command))
-    assert found
-    for words in found:
+    lines = list(calls(command))
+    assert lines
+    for words in lines:
         parser_of_all().parse_args(words)  # SystemExit with the error on stderr
 
 
@@ -156,7 +156,7 @@ def typed(command, folder, servers):
 
 
 def write_checkpoint(folder, topic):
-    """Of a query that has read one record of the topic's partition 0. As Spark 4.2 writes it."""
+    """Write the checkpoint of a query that has read one record of the topic's partition 0, in the form of Spark 4.2."""
     for name in ("offsets", "commits"):
         (folder / name).mkdir(parents=True)
     metadata = '{"batchWatermarkMs":0,"batchTimestampMs":1795300000000,"conf":{},"sourceMetadataInfo":{}}'
@@ -170,12 +170,12 @@ def write_checkpoint(folder, topic):
     "document",
     [
         pytest.param(name, marks=() if name == "README.md" else pytest.mark.extended)
-        for name, found in RUN.items()
-        if found
+        for name, commands in RUN.items()
+        if commands
     ],
 )
 def test_the_commands_of_a_document_run_as_written(document, kafka_broker, tmp_path):
-    servers, found = kafka_broker.bootstrap_servers, RUN[document]
+    servers, commands = kafka_broker.bootstrap_servers, RUN[document]
     own = f"{os.getpid()}-{re.sub('[^a-z]', '-', document.lower())}"
 
     def meant(text):
@@ -184,14 +184,14 @@ def test_the_commands_of_a_document_run_as_written(document, kafka_broker, tmp_p
 
     shutil.copy(ROOT / "examples/mirror.toml", tmp_path / "mirror.toml")
     events = meant("events")
-    if any(re.search(r"\b(events|orders|billing)\b", each) for each in found):
+    if any(re.search(r"\b(events|orders|billing)\b", command) for command in commands):
         for name in GIVEN:
-            if not any(f"topics create {name}" in each for each in found):
+            if not any(f"topics create {name}" in command for command in commands):
                 (tmp_path / "records").write_text(RECORDS)
                 create = f"pykafka write {meant(name)} --create partitions=3 --format json < records"
                 typed(create, tmp_path, servers)
-    if any("billing" in each for each in found):
+    if any("billing" in command for command in commands):
         write_checkpoint(Path(meant("/checkpoints/billing")), events)
         typed(f"pykafka read {events} -n 3 --group {meant('billing')}", tmp_path, servers)
-    for each in found:
-        typed(meant(each), tmp_path, servers)
+    for command in commands:
+        typed(meant(command), tmp_path, servers)

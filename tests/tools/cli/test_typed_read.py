@@ -32,11 +32,11 @@ def registry():
 
 @pytest.fixture
 def topic(kafka_broker, kafka_topic, registry):
-    """Of two orders with keys, one record that is no Avro, and one without a value."""
+    """A topic with two orders with keys, one record that is not Avro, and one without a value."""
     name = kafka_topic(1)
     schema_id = registry.add(f"{name}-value", json.dumps(ORDER))
     producer = ordered_producer(kafka_broker.bootstrap_servers)
-    for n, value in enumerate([*(framed(schema_id, ORDER, each) for each in ORDERS), b"no avro", None]):
+    for n, value in enumerate([*(framed(schema_id, ORDER, order) for order in ORDERS), b"no avro", None]):
         producer.produce(name, value, b"k%d" % n)
     producer.flush()
     return name

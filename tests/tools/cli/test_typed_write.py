@@ -26,8 +26,8 @@ LINES = ['{"id":1,"at":"2026-11-24T03:04:05.006000Z","note":"é"}', '{"id":2,"at
 
 @pytest.fixture
 def registry():
-    with a_registry() as found:
-        yield found
+    with a_registry() as fake:
+        yield fake
 
 
 def test_lines_of_json_are_encoded_by_the_topics_schema_until_one_does_not_fit(
@@ -50,10 +50,10 @@ def test_lines_of_json_are_encoded_by_the_topics_schema_until_one_does_not_fit(
     assert code == 1
     assert "2 records written" in err
     assert 'line 3 cannot be encoded: the value, $.id: expected a whole number of 64 bits, got "3"' in err
-    found = [message.value() for message in messages_of(kafka_broker.bootstrap_servers, topic)]
-    assert [value[:5] for value in found] == [b"\0" + schema_id.to_bytes(4, "big")] * 2
-    records = [fastavro.schemaless_reader(io.BytesIO(value[5:]), ORDER) for value in found]
-    assert [(each["id"], each["note"]) for each in records] == [(1, "é"), (2, None)]
+    values = [message.value() for message in messages_of(kafka_broker.bootstrap_servers, topic)]
+    assert [value[:5] for value in values] == [b"\0" + schema_id.to_bytes(4, "big")] * 2
+    records = [fastavro.schemaless_reader(io.BytesIO(value[5:]), ORDER) for value in values]
+    assert [(record["id"], record["note"]) for record in records] == [(1, "é"), (2, None)]
     code, out, _ = run("read")
     assert (code, [json.loads(line) for line in out.splitlines()]) == (
         0,

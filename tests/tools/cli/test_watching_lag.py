@@ -12,8 +12,10 @@ def report(*places):
 
 
 def test_totals_say_what_lags_what_has_no_offset_and_what_is_gone():
-    found = report((T0, 5, 1_205), (T1, None, 7), (T2, 3, None))
-    assert found.totals == ("lag 1,200 in 1 of 3 partitions, group g; 1 without a committed offset; 1 no longer exist")
+    lag_report = report((T0, 5, 1_205), (T1, None, 7), (T2, 3, None))
+    assert lag_report.totals == (
+        "lag 1,200 in 1 of 3 partitions, group g; 1 without a committed offset; 1 no longer exist"
+    )
 
 
 def test_totals_say_in_words_that_nothing_lags_and_count_only_what_is_known():
@@ -26,8 +28,8 @@ def test_totals_say_in_words_that_nothing_lags_and_count_only_what_is_known():
 
 
 def test_a_partition_without_a_leader_is_not_gone():
-    found = LagReport("group g", [PartitionLag(T0, 5, 7), PartitionLag(T1, 5, None, leaderless=True)])
-    assert found.totals == "lag 2 in 1 of 2 partitions, group g; 1 without a leader"
+    lag_report = LagReport("group g", [PartitionLag(T0, 5, 7), PartitionLag(T1, 5, None, leaderless=True)])
+    assert lag_report.totals == "lag 2 in 1 of 2 partitions, group g; 1 without a leader"
 
 
 def test_a_group_ahead_of_a_log_that_became_shorter_lags_by_nothing():

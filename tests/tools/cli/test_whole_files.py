@@ -1,4 +1,4 @@
-"""What a command writes to: a regular file gets its name when it is complete, anything else stays what it is."""
+"""Output files of commands: a regular file gets its name when it is complete, anything else is written directly."""
 
 import io
 import os
@@ -16,10 +16,10 @@ from kafkasource.tools.cli.whole_file import written_whole
 
 def write(file, *pieces):
     with written_whole(file, "--to") as stream:
-        for each in pieces:
-            if isinstance(each, Exception):
-                raise each
-            stream.write(each)
+        for piece in pieces:
+            if isinstance(piece, Exception):
+                raise piece
+            stream.write(piece)
 
 
 @contextmanager
@@ -38,14 +38,14 @@ def test_a_file_has_its_name_when_it_is_complete_and_after_an_error_the_old_one_
     write(file, b"old")
     with pytest.raises(ZeroDivisionError):
         write(file, b"new", ZeroDivisionError())
-    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("day.txt", b"old")]
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("day.txt", b"old")]
 
 
 def test_a_link_in_the_place_of_the_incomplete_file_is_not_followed(tmp_path):
     (tmp_path / "other").write_bytes(b"precious")
     (tmp_path / "day.txt.part").symlink_to(tmp_path / "other")
     write(tmp_path / "day.txt", b"new")
-    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"other": b"precious", "day.txt": b"new"}
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == {"other": b"precious", "day.txt": b"new"}
     assert not (tmp_path / "day.txt").is_symlink()
 
 

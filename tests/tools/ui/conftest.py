@@ -6,7 +6,8 @@ import pytest
 from confluent_producer import ordered_producer
 from ui_process import TOKEN, Served, serving
 
-from kafkasource.tools.ui.app import App
+from kafkasource.tools.ui.app import UiServer
+from kafkasource.tools.web.serving import Listening
 
 
 @pytest.fixture(scope="session")
@@ -18,8 +19,8 @@ def token_file(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def served(kafka_broker, token_file):
-    with serving(kafka_broker.bootstrap_servers, token_file) as one:
-        yield one
+    with serving(kafka_broker.bootstrap_servers, token_file) as server:
+        yield server
 
 
 @pytest.fixture
@@ -29,14 +30,14 @@ def scripted():
     with contextlib.ExitStack() as stack:
 
         def serve(answers, writes=False):
-            app = App(None, None, None, host="127.0.0.1", port=0, token=TOKEN)
+            app = UiServer(Listening(token=TOKEN), None, None)
             stack.callback(app.close)
             cluster = {
                 "/api/cluster": {"bootstrap": ["kafka:9092"], "cluster_id": "c", "brokers": [], "writes": writes}
             }
             for path, answer in {**cluster, **answers}.items():
                 app._paths[path] = answer if callable(answer) else lambda _, answer=answer: answer
-            return Served(app.site.url)
+            return Served(app.url)
 
         yield serve
 
@@ -47,8 +48,8 @@ def produce(kafka_broker):
     producer = ordered_producer(kafka_broker.bootstrap_servers)
 
     def write(topic, records):
-        for each in records:
-            producer.produce(topic, **each)
+        for record in records:
+            producer.produce(topic, **record)
         assert producer.flush(60) == 0
 
     return write

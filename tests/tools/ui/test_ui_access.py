@@ -1,4 +1,4 @@
-"""Who may read the page's data: nobody without the token, no page of another origin, no name bound to this address."""
+"""Access to the page's data: only with the token, from its own origin, and by a known host name."""
 
 import json
 import ssl

@@ -28,14 +28,17 @@ def test_a_group_is_shown_with_its_members_and_the_lag_of_each_partition(served,
         while consumer.poll(1) is None:
             pass
         consumer.commit(offsets=[TopicPartition(topic, 0, 4)], asynchronous=False)
-        status, found = served.get("/api/group", name=group)
-        assert (status, found["state"], found["lag"]) == (200, "Stable", 6)
-        assert {(each["partition"], each["offset"], each["latest"], each["lag"]) for each in found["partitions"]} == {
+        status, answer = served.get("/api/group", name=group)
+        assert (status, answer["state"], answer["lag"]) == (200, "Stable", 6)
+        assert {
+            (partition["partition"], partition["offset"], partition["latest"], partition["lag"])
+            for partition in answer["partitions"]
+        } == {
             (0, 4, 10, 6),
             (1, None, 10, None),
         }
-        assert [(each["client"], each["host"]) for each in found["members"]] == [("auditor", "127.0.0.1")]
-        (line,) = [each for each in served.get("/api/groups")[1]["groups"] if each["group"] == group]
+        assert [(member["client"], member["host"]) for member in answer["members"]] == [("auditor", "127.0.0.1")]
+        (line,) = [line for line in served.get("/api/groups")[1]["groups"] if line["group"] == group]
         assert (line["state"], line["members"], line["error"]) == ("Stable", 1, None)
         browser.errors.clear()
         browser.open(served.page(view="group", name=group))
@@ -54,9 +57,9 @@ def test_an_open_transaction_is_shown_until_it_ends(served, browser, topic, kafk
     producer.init_transactions()
 
     def shown():
-        status, found = served.get("/api/transactions")
-        assert status == 200, found
-        return [each for each in found["transactions"] if each["transactional_id"] == name]
+        status, answer = served.get("/api/transactions")
+        assert status == 200, answer
+        return [transaction for transaction in answer["transactions"] if transaction["transactional_id"] == name]
 
     producer.begin_transaction()
     producer.produce(topic, b"open", partition=1)
@@ -67,4 +70,6 @@ def test_an_open_transaction_is_shown_until_it_ends(served, browser, topic, kafk
     browser.open(served.page(view="transactions"))
     assert name in browser.text("#view table")
     producer.abort_transaction()
-    assert [each for each in shown() if each["state"] == "Ongoing"] == []  # its markers may be under way
+    assert [
+        transaction for transaction in shown() if transaction["state"] == "Ongoing"
+    ] == []  # its markers may be under way

@@ -1,6 +1,7 @@
 """The page's server on a real Kafka: topics as Kafka has them, records as another client wrote them, bounds."""
 
 import base64
+import time
 
 import pytest
 from ui_process import serving
@@ -12,17 +13,17 @@ HOSTILE = '</script><script>alert(1)</script><img src=x onerror=alert(2)>\u202e"
 
 
 def shown(answer):
-    status, found = answer
-    assert status == 200, found
-    return found
+    status, document = answer
+    assert status == 200, document
+    return document
 
 
 def part(data):
     return {"size": len(data), "base64": base64.b64encode(data).decode()}
 
 
-def offsets(found):
-    return [(each["partition"], each["offset"]) for each in found["records"]]
+def offsets(page):
+    return [(record["partition"], record["offset"]) for record in page["records"]]
 
 
 def places(cursor):
@@ -50,33 +51,33 @@ def topic(kafka_topic, produce):
 
 
 def size_on_disk(broker, topic):
-    """As kafka-python asks for it."""
+    """The size that kafka-python gets from the broker."""
     import kafka
 
     admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
     try:
-        (found,) = admin.describe_log_dirs([topic])
+        (answer,) = admin.describe_log_dirs([topic])
         return sum(
             row["partition_size"]
-            for folder in found["log_dirs"]
-            for each in folder["topics"]
-            for row in each["partitions"]
+            for folder in answer["log_dirs"]
+            for log in folder["topics"]
+            for row in log["partitions"]
         )
     finally:
         admin.close()
 
 
 def test_topics_are_as_kafka_has_them(served, topic, kafka_broker):
-    (row,) = [each for each in shown(served.get("/api/topics"))["topics"] if each["topic"] == topic]
+    (row,) = [row for row in shown(served.get("/api/topics"))["topics"] if row["topic"] == topic]
     in_bytes = size_on_disk(kafka_broker, topic)
     assert in_bytes > 0
     assert row == {
         **{"topic": topic, "internal": False, "partitions": 2, "replication": 1, "offsets": 20, "health": "ok"},
         **{"bytes": in_bytes},
     }
-    found = shown(served.get("/api/topic", name=topic))
-    assert [(each["partition"], each["earliest"], each["latest"]) for each in found["logs"]] == [(0, 0, 10), (1, 0, 10)]
-    assert {each["name"]: each["value"] for each in found["settings"]}["cleanup.policy"] == "delete"
+    document = shown(served.get("/api/topic", name=topic))
+    assert [(log["partition"], log["earliest"], log["latest"]) for log in document["logs"]] == [(0, 0, 10), (1, 0, 10)]
+    assert {setting["name"]: setting["value"] for setting in document["settings"]}["cleanup.policy"] == "delete"
     status, text = served.get("/api/topic", name="no-such-topic")
     assert (status, "no topic 'no-such-topic'" in text) == (502, True)
 
@@ -130,7 +131,9 @@ def test_of_committed_records_those_of_a_transaction_that_was_open_are_newer(
         page = shown(served.get("/api/records", topic=name, **{"from": "latest"}))
         assert page["records"] == []
         producer.commit_transaction(60)
-        newer = shown(served.get("/api/records", topic=name, newer=places(page["newer"])))
+        deadline_s = time.monotonic() + 60
+        while not (newer := shown(served.get("/api/records", topic=name, newer=places(page["newer"]))))["records"]:
+            assert time.monotonic() < deadline_s  # the broker answers before its markers are written
     assert offsets(newer) == [(0, 1)]
 
 
@@ -154,7 +157,7 @@ def test_a_record_has_key_value_and_headers_as_bytes(served, kafka_topic, produc
     assert record["timestamp"] == BEGAN_MS
     assert record["key"] is None
     assert record["value"] == part(b"\x00\xffbytes")
-    assert [(each["key"], each["value"]) for each in record["headers"]] == [
+    assert [(header["key"], header["value"]) for header in record["headers"]] == [
         ("trace", part(b"\xff\x00")),
         ("none", None),
         ("trace", part("é".encode())),
@@ -165,7 +168,7 @@ def test_a_large_value_comes_cut_in_a_list_and_whole_alone(served, kafka_topic, 
     name = kafka_topic()
     produce(name, [{"value": b"x" * 100_000}] * 3)
     listed = shown(served.get("/api/records", topic=name))["records"]
-    assert [(each["value"]["size"], len(base64.b64decode(each["value"]["base64"]))) for each in listed] == [
+    assert [(record["value"]["size"], len(base64.b64decode(record["value"]["base64"]))) for record in listed] == [
         (100_000, 4096)
     ] * 3
     (alone,) = shown(served.get("/api/records", topic=name, count=1, partitions="0", **{"from": "1"}))["records"]
@@ -173,7 +176,7 @@ def test_a_large_value_comes_cut_in_a_list_and_whole_alone(served, kafka_topic, 
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "words"),
     [
         ({"count": "501"}, "count"),
         ({"count": "0"}, "count"),
@@ -183,9 +186,9 @@ def test_a_large_value_comes_cut_in_a_list_and_whole_alone(served, kafka_topic, 
         ({"older": "0"}, "older"),
     ],
 )
-def test_a_request_that_makes_no_sense_is_refused_with_what_to_change(served, topic, asked, told):
+def test_a_request_that_makes_no_sense_is_refused_with_what_to_change(served, topic, asked, words):
     status, text = served.get("/api/records", topic=topic, **asked)
-    assert (status, text.startswith(told)) == (400, True)
+    assert (status, text.startswith(words)) == (400, True)
     assert len(text) < 300
 
 
@@ -193,9 +196,9 @@ def test_browsing_joins_no_group_and_commits_nothing(served, topic, kafka_broker
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
-    before = {each.group_id for each in admin.list_consumer_groups().result().valid}
+    before = {listed.group_id for listed in admin.list_consumer_groups().result().valid}
     shown(served.get("/api/records", topic=topic))
-    assert {each.group_id for each in admin.list_consumer_groups().result().valid} == before
+    assert {listed.group_id for listed in admin.list_consumer_groups().result().valid} == before
 
 
 def test_what_producers_wrote_is_shown_and_never_run(served, browser, kafka_topic, produce):

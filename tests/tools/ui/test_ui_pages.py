@@ -1,4 +1,4 @@
-"""What the page promises to its reader's eyes and keyboard, without a broker: a browser measures scripted answers."""
+"""Promises of the page to its reader's eyes and keyboard. A browser measures scripted answers, without a broker."""
 
 import base64
 import itertools
@@ -26,8 +26,8 @@ def record(offset, key, value=b'{"a": "%s"}' % (b"x" * 400)):
 
 
 def records(*keys):
-    found = [record(offset, key) for offset, key in enumerate(keys)]
-    return {"records": found, "older": {}, "newer": {"0": 9}, "examined": 9, "limited": False, "oldest": True}
+    shown = [record(offset, key) for offset, key in enumerate(keys)]
+    return {"records": shown, "older": {}, "newer": {"0": 9}, "examined": 9, "limited": False, "oldest": True}
 
 
 def topic(name, health="ok"):
@@ -120,8 +120,8 @@ def test_values_have_the_room_that_keys_leave(scripted, desk, keys, characters):
     width = "document.querySelector('.record .{}').getBoundingClientRect().width"
     key, value = desk.run(width.format("key")), desk.run(width.format("value"))
     desk.run("document.querySelector('.record .key').replaceChildren('0'.repeat(100))")
-    one = desk.run("document.querySelector('.record .key').scrollWidth / 100")
-    assert key == pytest.approx(characters * one, abs=2)
+    digit_width = desk.run("document.querySelector('.record .key').scrollWidth / 100")
+    assert key == pytest.approx(characters * digit_width, abs=2)
     taken = desk.run("document.querySelector('.record .value').getBoundingClientRect().left")
     assert value == pytest.approx(
         chromium.DESK[0] - taken - 20 - 1 - 18, abs=1
@@ -207,13 +207,13 @@ def test_a_phone_shows_all_cells_with_their_heads_and_scrolls_down_only(scripted
 def test_all_that_can_be_used_has_a_name_for_screen_readers(scripted, desk, view):
     desk.open(scripted(ANSWERS).page(**view))
     used = {"button", "textbox", "searchbox", "combobox", "checkbox", "link", "navigation"}
-    found = [
-        (each["role"]["value"], each.get("name", {}).get("value"))
-        for each in desk.send("Accessibility.getFullAXTree")["nodes"]
-        if not each["ignored"] and each["role"]["value"] in used
+    named = [
+        (node["role"]["value"], node.get("name", {}).get("value"))
+        for node in desk.send("Accessibility.getFullAXTree")["nodes"]
+        if not node["ignored"] and node["role"]["value"] in used
     ]
-    assert ("navigation", "Pages") in found
-    assert [role for role, name in found if not name] == []
+    assert ("navigation", "Pages") in named
+    assert [role for role, name in named if not name] == []
 
 
 def test_the_keyboard_opens_a_record_and_goes_on_in_the_view_that_a_link_opened(scripted, desk):

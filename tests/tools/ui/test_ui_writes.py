@@ -1,4 +1,4 @@
-"""What the page changes with --write, seen by another client; and that nothing changes without a confirmation."""
+"""Changes of the page with --write, which another client sees. Nothing changes without a confirmation."""
 
 import uuid
 
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.broker
 @pytest.fixture(scope="module")
 def writing(kafka_broker, token_file):
     options = ("-X", "isolation.level=read_committed", "-X", "acks=all")
-    with serving(kafka_broker.bootstrap_servers, token_file, "--write", *options) as one:
-        yield one
+    with serving(kafka_broker.bootstrap_servers, token_file, "--write", *options) as server:
+        yield server
 
 
 @pytest.fixture
@@ -27,21 +27,21 @@ def consumer(kafka_broker, group):
 
 
 def committed(kafka_broker, group, topic, partitions=2):
-    one = consumer(kafka_broker, group)
+    reader = consumer(kafka_broker, group)
     try:
         asked = [TopicPartition(topic, number) for number in range(partitions)]
-        return [each.offset for each in one.committed(asked, timeout=60)]
+        return [position.offset for position in reader.committed(asked, timeout=60)]
     finally:
-        one.close()
+        reader.close()
 
 
 def records(kafka_broker, topic, count):
-    one = consumer(kafka_broker, f"reads-{uuid.uuid4()}")
+    reader = consumer(kafka_broker, f"reads-{uuid.uuid4()}")
     try:
-        one.assign([TopicPartition(topic, 0, 0)])
-        return [one.poll(60) for _ in range(count)]
+        reader.assign([TopicPartition(topic, 0, 0)])
+        return [reader.poll(60) for _ in range(count)]
     finally:
-        one.close()
+        reader.close()
 
 
 def test_a_record_is_written_as_it_was_asked_for(writing, kafka_topic, kafka_broker):
@@ -49,8 +49,8 @@ def test_a_record_is_written_as_it_was_asked_for(writing, kafka_topic, kafka_bro
     asked = {"key": "k", "value_base64": "AP8=", "headers": {"trace": "é"}, "partition": 0}
     status, done = writing.post("/api/produce", {"topic": topic, "confirm": topic, "record": asked})
     assert (status, done) == (200, {"written": [{"partition": 0, "offset": 0}]})
-    (one,) = records(kafka_broker, topic, 1)
-    assert (one.key(), one.value(), one.headers()) == (b"k", b"\x00\xff", [("trace", "é".encode())])
+    (record,) = records(kafka_broker, topic, 1)
+    assert (record.key(), record.value(), record.headers()) == (b"k", b"\x00\xff", [("trace", "é".encode())])
 
 
 def test_a_groups_offsets_are_planned_then_set(writing, kafka_topic, kafka_broker, produce):
@@ -72,7 +72,7 @@ def test_a_topic_is_created_and_deleted(writing, admin):
     asked = {"name": name, "confirm": name, "partitions": 3, "settings": {"cleanup.policy": "compact"}}
     assert writing.post("/api/topic/create", asked) == (200, {"created": name})
     assert len(admin.list_topics(timeout=60).topics[name].partitions) == 3
-    settings = {each["name"]: each["value"] for each in writing.get("/api/topic", name=name)[1]["settings"]}
+    settings = {setting["name"]: setting["value"] for setting in writing.get("/api/topic", name=name)[1]["settings"]}
     assert settings["cleanup.policy"] == "compact"
     assert writing.post("/api/topic/delete", {"name": name, "confirm": name}) == (200, {"deleted": name})
     assert name not in admin.list_topics(timeout=60).topics
@@ -89,9 +89,9 @@ def test_nothing_changes_without_a_confirmation_of_its_name(writing, kafka_topic
     ):
         status, text = writing.post(path, asked | {"confirm": confirm})
         assert (status, text.startswith("confirm:")) == (400, True)
-    found = admin.list_topics(timeout=60).topics
-    assert topic in found
-    assert f"{topic}-2" not in found
+    topics = admin.list_topics(timeout=60).topics
+    assert topic in topics
+    assert f"{topic}-2" not in topics
     assert writing.get("/api/topic", name=topic)[1]["offsets"] == 0
     assert committed(kafka_broker, group, topic, 1) == [-1001]
 
@@ -115,7 +115,7 @@ def test_neither_another_origin_nor_a_form_nor_a_missing_token_changes_anything(
 
 
 @pytest.mark.parametrize(
-    ("path", "asked", "told"),
+    ("path", "asked", "words"),
     [
         ("/api/produce", {"record": {}}, "record: it has no key `value`"),
         ("/api/produce", {"record": {"value": "x", "partition": 9}}, "no partition 9"),
@@ -125,12 +125,12 @@ def test_neither_another_origin_nor_a_form_nor_a_missing_token_changes_anything(
         ("/api/topic/create", {"partitions": "3"}, "partitions"),
     ],
 )
-def test_a_change_that_makes_no_sense_is_refused_with_what_to_change(writing, kafka_topic, path, asked, told):
+def test_a_change_that_makes_no_sense_is_refused_with_what_to_change(writing, kafka_topic, path, asked, words):
     topic = kafka_topic()
     names = {"topic": topic, "group": "g", "name": "n"}
     confirm = "g" if "offsets" in path else "n" if "create" in path else topic
     status, text = writing.post(path, {**names, "confirm": confirm, **asked})
-    assert (status in (400, 502), told in text) == (True, True), text
+    assert (status in (400, 502), words in text) == (True, True), text
 
 
 def test_the_page_deletes_a_topic_only_when_its_name_was_written(writing, browser, kafka_topic, admin):
@@ -159,8 +159,8 @@ def test_the_page_writes_a_record_after_a_question(writing, browser, kafka_topic
     browser.wait("document.querySelector('dialog')?.open")
     browser.click("dialog button.main")
     browser.wait("document.getElementById('done').textContent.startsWith('written')")
-    (one,) = records(kafka_broker, topic, 1)
-    assert (one.key(), one.value()) == (b"k", b'{"a": 1}')
+    (record,) = records(kafka_broker, topic, 1)
+    assert (record.key(), record.value()) == (b"k", b'{"a": 1}')
 
 
 def test_without_write_the_page_offers_no_change(served, browser, kafka_topic):

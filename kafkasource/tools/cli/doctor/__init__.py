@@ -77,18 +77,16 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _doctor(arguments: argparse.Namespace) -> int:
     """Exit code 1 where something failed."""
-    failed = 0
-    found = []
-    for one in _findings(arguments):
-        failed += one.level == FAILED
-        found.append(asdict(one))
+    findings = []
+    for finding in _findings(arguments):
+        findings.append(finding)
         if not arguments.json:
-            print(f"{one.level:<8} {one.what:<16} {one.found}", flush=True)
-            if one.remedy:
-                print(f"{'':<25} → {one.remedy}", flush=True)
+            print(f"{finding.level:<8} {finding.what:<16} {finding.found}", flush=True)
+            if finding.remedy:
+                print(f"{'':<25} → {finding.remedy}", flush=True)
     if arguments.json:
-        print(json.dumps(found, indent=1))
-    return 1 if failed else 0
+        print(json.dumps([asdict(finding) for finding in findings], indent=1))
+    return 1 if any(finding.level == FAILED for finding in findings) else 0
 
 
 def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:

@@ -52,34 +52,34 @@ def visits(config: ClientConfig, host: str, port: int) -> list[Visit]:
 
 def _visited(config: ClientConfig, address: Address) -> Visit:
     try:
-        found = visit(config, address, ANSWER_MS)
-        if found.error is None and config.security.sasl is None:
-            found.mechanisms = offered_mechanisms(config, address, _OFFER_MS)
-            if found.mechanisms and not answers_without_sasl(config, address, ANSWER_MS):
+        visited = visit(config, address, ANSWER_MS)
+        if visited.error is None and config.security.sasl is None:
+            visited.mechanisms = offered_mechanisms(config, address, _OFFER_MS)
+            if visited.mechanisms and not answers_without_sasl(config, address, ANSWER_MS):
                 protocol = "SASL_SSL" if config.security.encrypts else "SASL_PLAINTEXT"
-                found.stage, found.error = SASL, AuthenticationFailed(f"{_WANTS_SASL} {protocol}")
-        return found
+                visited.stage, visited.error = SASL, AuthenticationFailed(f"{_WANTS_SASL} {protocol}")
+        return visited
     except KafkaSourceError as error:  # a file of the options, or a reference, that went away meanwhile
         return Visit(str(address), TCP, error)
 
 
-def of_address(what: str, found: Visit, alone: bool) -> Iterator[Finding]:
+def of_address(what: str, visited: Visit, alone: bool) -> Iterator[Finding]:
     """`what` names the broker. `alone`: no other address of its host answers."""
-    if found.error is not None and found.stage in (DNS, TCP):
+    if visited.error is not None and visited.stage in (DNS, TCP):
         # A client goes on with the host's next address. `localhost` has two, and most brokers listen at one.
-        yield Finding(FAILED if alone else WARNING, f"{what} {found.stage}", _at(found), REMEDIES[found.stage])
+        yield Finding(FAILED if alone else WARNING, f"{what} {visited.stage}", _at(visited), REMEDIES[visited.stage])
         return
-    yield Finding(OK, f"{what} TCP", f"{found.address}: connected")
-    if found.tls_version:
-        yield Finding(OK, f"{what} TLS", f"{found.address}: {found.tls_version}, {found.tls_suite}")
-    for certificate in found.chain:
-        yield of_certificate(f"{what} TLS", f"{found.address}: ", certificate)
-    if found.mechanisms and found.stage == SASL:
-        yield Finding(OK, f"{what} SASL", f"{found.address}: offers {_names(found)}")
-    if found.error is not None:
-        yield Finding(FAILED, f"{what} {found.stage}", _at(found), REMEDIES[found.stage])
-    elif found.stage == SASL:
-        yield Finding(OK, f"{what} SASL", f"{found.address}: logged in; {_session(found)}")
+    yield Finding(OK, f"{what} TCP", f"{visited.address}: connected")
+    if visited.tls_version:
+        yield Finding(OK, f"{what} TLS", f"{visited.address}: {visited.tls_version}, {visited.tls_suite}")
+    for certificate in visited.chain:
+        yield of_certificate(f"{what} TLS", f"{visited.address}: ", certificate)
+    if visited.mechanisms and visited.stage == SASL:
+        yield Finding(OK, f"{what} SASL", f"{visited.address}: offers {_names(visited)}")
+    if visited.error is not None:
+        yield Finding(FAILED, f"{what} {visited.stage}", _at(visited), REMEDIES[visited.stage])
+    elif visited.stage == SASL:
+        yield Finding(OK, f"{what} SASL", f"{visited.address}: logged in; {_session(visited)}")
 
 
 def of_certificate(what: str, where: str, certificate: Certificate) -> Finding:
@@ -94,16 +94,16 @@ def of_certificate(what: str, where: str, certificate: Certificate) -> Finding:
     return Finding(OK, what, text)
 
 
-def _at(found: Visit) -> str:
-    text = str(found.error)
-    return text if found.address in text else f"{found.address}: {text}"
+def _at(visited: Visit) -> str:
+    text = str(visited.error)
+    return text if visited.address in text else f"{visited.address}: {text}"
 
 
-def _names(found: Visit) -> str:
-    return ", ".join(printable(name, 40) for name in found.mechanisms[:20])
+def _names(visited: Visit) -> str:
+    return ", ".join(printable(name, 40) for name in visited.mechanisms[:20])
 
 
-def _session(found: Visit) -> str:
-    if not found.session_lifetime_ms:
+def _session(visited: Visit) -> str:
+    if not visited.session_lifetime_ms:
         return "the session has no end"
-    return f"the session ends after {found.session_lifetime_ms / 1000:g} s, unless the client authenticates again"
+    return f"the session ends after {visited.session_lifetime_ms / 1000:g} s, unless the client authenticates again"

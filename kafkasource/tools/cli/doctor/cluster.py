@@ -72,9 +72,9 @@ def cluster_findings(arguments: argparse.Namespace, servers: str) -> Iterator[Fi
         for node in known.nodes:
             what, place = f"broker {node.node_id}", (node.host, node.port)
             yield _broker(cluster, node, local)
-            found = seen.get(place) or visits(config, *place)
-            for visit in found:
-                yield from of_address(what, visit, alone=not any(each.error is None for each in found))
+            host_visits = seen.get(place) or visits(config, *place)
+            for visit in host_visits:
+                yield from of_address(what, visit, alone=not any(other.error is None for other in host_visits))
         yield from permission_findings(cluster, arguments.topics, arguments.groups, arguments.exactly_once)
 
 
@@ -83,9 +83,9 @@ def _bootstrap(config: ClientConfig, seen: dict[tuple[str, int], list[Visit]]) -
     for place in config.bootstrap_servers:
         seen[place] = visits(config, *place)
     reached = _any_reached(seen)
-    for found in seen.values():
-        alone = not any(visit.error is None for visit in found)
-        for visit in found:
+    for host_visits in seen.values():
+        alone = not any(visit.error is None for visit in host_visits)
+        for visit in host_visits:
             for finding in of_address("bootstrap", visit, alone):
                 if finding.level == OK:
                     continue
@@ -97,16 +97,16 @@ def _bootstrap(config: ClientConfig, seen: dict[tuple[str, int], list[Visit]]) -
 def _not_kafka(error: BootstrapFailed, seen: dict[tuple[str, int], list[Visit]]) -> Iterator[Finding]:
     """Findings for servers that do not speak Kafka. Without TLS and SASL a visit ends after TCP."""
     reasons = dict(error.attempts)
-    for place, found in seen.items():
+    for place, host_visits in seen.items():
         reason = reasons.get(address_of(*place), "no answer")
-        for each in found:
-            if each.error is None:
-                behind_tcp = replace(each, stage=API_VERSIONS, error=ConnectFailed(reason))
+        for visit in host_visits:
+            if visit.error is None:
+                behind_tcp = replace(visit, stage=API_VERSIONS, error=ConnectFailed(reason))
                 yield from of_address("bootstrap", behind_tcp, alone=True)
 
 
 def _any_reached(seen: dict[tuple[str, int], list[Visit]]) -> bool:
-    return any(visit.error is None for found in seen.values() for visit in found)
+    return any(visit.error is None for host_visits in seen.values() for visit in host_visits)
 
 
 def _broker(cluster: Cluster, node: Node, local: bool) -> Finding:

@@ -33,11 +33,10 @@ KERNELS = {
 
 def machine_findings(job: Path | None = None) -> Iterator[Finding]:
     """All checks. `job`: a program in Python that Spark runs. Raises OptionError if it cannot be read."""
-    registers = job is not None and _registers(job)
+    registering_job = job.name if job is not None and _registers(job) else None
     yield _python()
     yield _kernel()
     yield _spark()
-    registering_job = None if job is None or not registers else job.name
     yield driver_python(registering_job)
     yield workers_python(registering_job)
     yield java()
@@ -52,7 +51,7 @@ def _kernel() -> Finding:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what it warns of is said here
         kernels: dict[str, Any] = {name: importlib.import_module(f"kafkasource.{name}") for name in KERNELS}
-    slow = [KERNELS[name] for name, each in kernels.items() if not each.COMPILED]
+    slow = [KERNELS[name] for name, kernel in kernels.items() if not kernel.COMPILED]
     if slow:
         return Finding(
             WARNING,
@@ -60,7 +59,7 @@ def _kernel() -> Finding:
             f"not compiled, and so about a hundred times slower: {', '.join(slow)}",
             "where a C compiler is: pip install --force-reinstall --no-deps --no-binary kafkasource kafkasource",
         )
-    stale = [name.replace(".", "/") for name, each in kernels.items() if each.STALE]
+    stale = [name.replace(".", "/") for name, kernel in kernels.items() if kernel.STALE]
     if stale:
         return Finding(
             WARNING,
@@ -108,7 +107,7 @@ def _version_of_pyspark() -> str | None:
 
 _ASK_WORKER = """
 import json, sys
-found = {"version": list(sys.version_info[:2]), "executable": sys.executable, "package": None}
+found = {"version": list(sys.version_info[:2])}
 try:
     import kafkasource, kafkasource.kafka.records, kafkasource.formats.decoding
     found["package"] = kafkasource.__version__
@@ -146,30 +145,11 @@ _OF_WORKERS = ("PYSPARK_PYTHON",)
 
 
 @dataclass(frozen=True)
-class _Named:
-    """An interpreter as Spark's environment names it."""
+class _Interpreter:
+    """A Python that Spark starts, and its facts about itself, or why Spark cannot run it."""
 
-    command: str
-    origin: str
-    variable: str  # that a remedy sets
-
-    @classmethod
-    def by(cls, variables: tuple[str, ...]) -> _Named:
-        for variable in variables:
-            command = os.environ.get(variable)
-            if command:
-                return cls(command, f"{variable}={command}", variable)
-        return cls("python3", "python3 of the PATH (PYSPARK_PYTHON is not set)", "PYSPARK_PYTHON")
-
-    @property
-    def remedy(self) -> str:
-        return f"export {self.variable}={sys.executable}"
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """An interpreter's facts about itself, or why it does not run."""
-
+    origin: str  # the program, or variable and program, for people
+    remedy: str
     shown: str
     fault: str = ""
     package: str | None = None
@@ -178,41 +158,47 @@ class _Asked:
     by_name: bool = False  # whether Spark finds the format there
 
     @classmethod
-    def of(cls, named: _Named) -> _Asked:
-        path = shutil.which(named.command)
+    def named_by(cls, variables: tuple[str, ...]) -> _Interpreter:
+        """The interpreter that Spark's environment names."""
+        variable = next((name for name in variables if os.environ.get(name)), None)
+        if variable is None:
+            return cls.asked("python3", "python3 of the PATH (PYSPARK_PYTHON is not set)")
+        return cls.asked(os.environ[variable], f"{variable}={os.environ[variable]}", variable)
+
+    @classmethod
+    def asked(cls, command: str, origin: str, variable: str = "PYSPARK_PYTHON") -> _Interpreter:
+        remedy = f"export {variable}={sys.executable}"
+        path = shutil.which(command)
         if path is None:
-            return cls(named.origin, "there is none")
+            return cls(origin, remedy, origin, "there is none")
         path = os.path.abspath(path)  # it is asked in another folder
         try:
             done = subprocess.run([path, "-c", _ASK_WORKER], capture_output=True, text=True, timeout=60, cwd="/")
-            found: dict[str, Any] = json.loads(done.stdout)
+            facts: dict[str, Any] = json.loads(done.stdout)
         except (OSError, ValueError, subprocess.TimeoutExpired):
-            return cls(named.origin, f"{path} does not run")
-        version = found.pop("version")
-        shown = f"{'.'.join(map(str, version))}, {path}, from {named.origin}"
+            return cls(origin, remedy, origin, f"{path} does not run")
+        version = facts.pop("version")
         fault = "" if tuple(version) == sys.version_info[:2] else "Spark needs the same version in driver and workers"
-        known = {name: found[name] for name in ("package", "error", "compiled", "by_name") if name in found}
-        return cls(shown, fault, **known)
+        return cls(origin, remedy, f"{'.'.join(map(str, version))}, {path}, from {origin}", fault, **facts)
 
 
 def driver_python(registering_job: str | None = None) -> Finding:
-    """Check the Python that spark-submit and pyspark start as the driver: does Spark find the format by its name there?
+    """Check the Python that spark-submit and pyspark start as the driver: does Spark find the format by its name?
 
     `registering_job`: as for `workers_python`.
     """
-    named = _Named.by(_OF_DRIVER)
-    what, asked = "spark's driver", _Asked.of(named)
-    shown = f"{asked.shown}, under spark-submit and pyspark"
-    if named.command == _Named.by(_OF_WORKERS).command:
-        return Finding(OK, what, f"{named.origin}, as the workers, under spark-submit and pyspark")
+    what, asked = "spark's driver", _Interpreter.named_by(_OF_DRIVER)
+    if asked.origin == _Interpreter.named_by(_OF_WORKERS).origin:
+        return Finding(OK, what, f"{asked.origin}, as the workers, under spark-submit and pyspark")
     if asked.fault:
-        is_jupyter = os.path.basename(named.command).startswith("jupyter")  # a usual driver, and no interpreter
-        return Finding(WARNING if is_jupyter else FAILED, what, f"{asked.shown}: {asked.fault}", named.remedy)
+        is_jupyter = os.path.basename(asked.origin.partition("=")[2]).startswith("jupyter")  # a usual driver
+        return Finding(WARNING if is_jupyter else FAILED, what, f"{asked.shown}: {asked.fault}", asked.remedy)
+    shown = f"{asked.shown}, under spark-submit and pyspark"
     if registering_job is None and not asked.by_name:
         # A driver without the package cannot call `register`.
         first = "install kafkasource there" if asked.package is None else "let the job call kafkasource.register(spark)"
-        remedy = f"{first}; or {named.remedy}"
-        return Finding(WARNING, what, f"{shown}: finds no format('pykafka') there ({asked.error})", remedy)
+        shown += f": finds no format('pykafka') there ({asked.error})"
+        return Finding(WARNING, what, shown, f"{first}; or {asked.remedy}")
     return Finding(OK, what, shown)
 
 
@@ -221,26 +207,26 @@ def workers_python(registering_job: str | None = None) -> Finding:
 
     `registering_job`: the name of a program that calls `kafkasource.register`, which this interpreter will run.
     """
-    named = _Named.by(_OF_WORKERS)
+    what = "spark's python"
     if registering_job and not os.environ.get("PYSPARK_PYTHON"):
         origin = f"kafkasource.register in {registering_job}, for a local master"
-        named = _Named(sys.executable, origin, "PYSPARK_PYTHON")
-    what, asked = "spark's python", _Asked.of(named)
+        asked = _Interpreter.asked(sys.executable, origin)
+    else:
+        asked = _Interpreter.named_by(_OF_WORKERS)
     if asked.fault:
         level = WARNING if _version_of_pyspark() is None else FAILED
-        return Finding(level, what, f"{asked.shown}: {asked.fault}", named.remedy)
+        return Finding(level, what, f"{asked.shown}: {asked.fault}", asked.remedy)
     if asked.package is None:
         registers = "with a local master, let the job call kafkasource.register(spark)"
         if os.environ.get("PYSPARK_PYTHON"):  # `register` does not replace it
             registers = "install kafkasource there"
-        remedy = f"{named.remedy}; or {registers}"
-        return Finding(WARNING, what, f"{asked.shown}: has no kafkasource ({asked.error})", remedy)
+        shown = f"{asked.shown}: has no kafkasource ({asked.error})"
+        return Finding(WARNING, what, shown, f"{asked.remedy}; or {registers}")
     if not asked.by_name and not registering_job:
-        return Finding(
-            WARNING, what, f"{asked.shown}: format('pykafka') needs kafkasource.register(spark)", named.remedy
-        )
+        shown = f"{asked.shown}: format('pykafka') needs kafkasource.register(spark)"
+        return Finding(WARNING, what, shown, asked.remedy)
     if not asked.compiled:
-        return Finding(WARNING, what, f"{asked.shown}: its kernel is not compiled", named.remedy)
+        return Finding(WARNING, what, f"{asked.shown}: its kernel is not compiled", asked.remedy)
     return Finding(OK, what, asked.shown)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kafkasource.errors import AuthorizationFailed, KafkaSourceError, UnknownTopicOrPartition
 from kafkasource.exactly_once.names import TransactionalIds
@@ -11,7 +11,7 @@ from kafkasource.kafka.cluster.permissions import Permissions
 from kafkasource.kafka.cluster.transactions import lacking
 from kafkasource.tools.cli.doctor.finding import FAILED, OK, WARNING, Finding
 
-_UNSAID = "the brokers do not say"
+_UNKNOWN = "the brokers do not say"
 
 
 def permission_findings(
@@ -21,7 +21,7 @@ def permission_findings(
     permissions = Permissions(cluster)
     if not (topics or groups or prefix is not None):
         return
-    yield _cluster(permissions)
+    yield _allowed("on the cluster", permissions.of_cluster)
     for topic in topics:
         yield _topic(permissions, topic)
     for group in groups:
@@ -41,51 +41,37 @@ def permission_findings(
         yield _group(permissions, group, "as the sink keeps there what is committed (exactly once)")
 
 
-def _cluster(permissions: Permissions) -> Finding:
-    try:
-        operations = permissions.of_cluster()
-    except KafkaSourceError as error:
-        return Finding(WARNING, "on the cluster", str(error))
-    return Finding(OK, "on the cluster", _UNSAID if operations is None else f"allowed: {_listed(operations)}")
-
-
 def _topic(permissions: Permissions, topic: str) -> Finding:
     what = f"topic {topic}"
     try:
-        operations = permissions.of_topic(topic)
+        return _allowed(what, lambda: permissions.of_topic(topic), ("read", "write"))
     except UnknownTopicOrPartition:
-        return Finding(
-            WARNING, what, "there is no such topic", "make it: `pykafka topics create`, or the option createTopic"
-        )
-    except AuthorizationFailed:
-        return Finding(FAILED, what, "not allowed: not even to know of it, if it exists", _allow("read or write", what))
-    except KafkaSourceError as error:
-        return Finding(FAILED, what, str(error))
-    if operations is None:
-        return Finding(OK, what, _UNSAID)
-    uses = [f"{verb} allowed" if name in operations else f"{verb} not allowed" for name, verb in _USES]
-    shown = f"{', '.join(uses)} (allowed: {_listed(operations)})"
-    if operations.isdisjoint(name for name, _ in _USES):
-        return Finding(FAILED, what, shown, _allow("read or write", what))
-    return Finding(OK, what, shown)
-
-
-_USES = (("read", "reading"), ("write", "writing"))
+        remedy = "make it: `pykafka topics create`, or the option createTopic"
+        return Finding(WARNING, what, "there is no such topic", remedy)
 
 
 def _group(permissions: Permissions, group: str, why: str) -> Finding:
-    what = f"group {group}"
+    return _allowed(f"group {group}", lambda: permissions.of_group(group), ("read",), f", {why}")
+
+
+def _allowed(what: str, ask: Callable[[], frozenset[str] | None], needed: Sequence[str] = (), why: str = "") -> Finding:
+    """The allowed operations. A job needs one of `needed`. Raises UnknownTopicOrPartition."""
+    remedy = f"an ACL must allow the user {' or '.join(needed)} on {what}{why}"
     try:
-        operations = permissions.of_group(group)
-    except AuthorizationFailed:
-        return Finding(FAILED, what, "not allowed: not even to know of it", _allow("read", what, why))
+        operations = ask()
+    except UnknownTopicOrPartition:
+        raise
+    except AuthorizationFailed as error:
+        if not needed:
+            return Finding(WARNING, what, str(error))
+        return Finding(FAILED, what, "not allowed: not even to know of it, if it exists", remedy)
     except KafkaSourceError as error:
-        return Finding(FAILED, what, str(error))
+        return Finding(FAILED if needed else WARNING, what, str(error))
     if operations is None:
-        return Finding(OK, what, _UNSAID)
-    shown = f"allowed: {_listed(operations)}"
-    if "read" not in operations:
-        return Finding(FAILED, what, shown, _allow("read", what, why))
+        return Finding(OK, what, _UNKNOWN)
+    shown = f"allowed: {', '.join(sorted(operations)) or 'nothing'}"
+    if needed and operations.isdisjoint(needed):
+        return Finding(FAILED, what, shown, remedy)
     return Finding(OK, what, shown)
 
 
@@ -98,7 +84,7 @@ def _idempotent(permissions: Permissions) -> Finding:
     if allowed is False:  # no failure: a user of a job that only reads has no such right, and needs none
         shown = "not allowed: the user may write no topic, or (before Kafka 2.8) lacks idempotent_write on the cluster"
         return Finding(OK, what, shown)
-    return Finding(OK, what, _UNSAID if allowed is None else "allowed: a job that writes may number its batches")
+    return Finding(OK, what, _UNKNOWN if allowed is None else "allowed: a job that writes may number its batches")
 
 
 def _transactional_id(permissions: Permissions, name: str) -> Finding:
@@ -108,14 +94,6 @@ def _transactional_id(permissions: Permissions, name: str) -> Finding:
     except KafkaSourceError as error:
         return Finding(FAILED, what, f"{name}: {error}")
     if allowed is False:
-        remedy = _allow("write and describe", f"every {what} that begins with the prefix (pattern type prefixed)")
-        return Finding(FAILED, what, f"{name}: writing not allowed", remedy)
-    return Finding(OK, what, f"{name}: {_UNSAID if allowed is None else 'writing allowed'}")
-
-
-def _allow(operations: str, what: str, why: str = "") -> str:
-    return f"an ACL must allow the user {operations} on {what}" + (f", {why}" if why else "")
-
-
-def _listed(operations: frozenset[str]) -> str:
-    return ", ".join(sorted(operations)) or "nothing"
+        remedy = f"an ACL must allow the user write and describe on every {what} that begins with the prefix (pattern"
+        return Finding(FAILED, what, f"{name}: writing not allowed", f"{remedy} type prefixed)")
+    return Finding(OK, what, f"{name}: {_UNKNOWN if allowed is None else 'writing allowed'}")
