@@ -32,7 +32,7 @@ TABLES = [
     ("metrics.md", "metrics", metrics.markdown_table()),
     ("jvm-connector.md", "parity", parity.markdown_table(READS)),
     ("jvm-connector-writes.md", "parity-writes", parity.markdown_table(WRITES)),
-    ("client.md", "codes", codes_of_apis.markdown_table()),
+    ("error-codes.md", "codes", codes_of_apis.markdown_table()),
     ("rights.md", "rights", rights.markdown_table()),
     ("spark-releases.md", "spark-releases", spark_releases.markdown_table()),
     ("decisions.md", "decisions", decision_index.markdown_table()),

@@ -311,7 +311,7 @@ def record() -> None:
 
 
 def markdown_table() -> str:
-    """Make the table of docs/client.md: after which codes each client goes on."""
+    """Make the table of docs/error-codes.md: after which codes each client goes on."""
     found = {"this client": OURS, **json.loads(RECORD.read_text())}
     lines = [f"| API | {' | '.join(found)} |", "|---" * (1 + len(found)) + "|"]
     lines += [f"| {name} | {' | '.join(_shown(set(of[name])) for of in found.values())} |" for name in CASES]

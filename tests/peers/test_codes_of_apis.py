@@ -1,4 +1,4 @@
-"""Each error code, once, in an answer to each API: this client goes on after those that docs/client.md says.
+"""Each error code, once, in an answer to each API: this client goes on after those that docs/error-codes.md says.
 
 What Java's clients and librdkafka do was recorded (`codes_of_apis.py`).
 """
@@ -25,7 +25,7 @@ def test_no_code_that_java_and_librdkafka_both_pass_over_ends_a_job_here(name):
 
 
 def test_the_document_has_the_table():
-    text = (Path(__file__).parents[2] / "docs" / "client.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "error-codes.md").read_text()
     assert f"<!-- codes -->\n{codes_of_apis.markdown_table()}\n<!-- end -->" in text
 
 
