@@ -841,7 +841,7 @@ _BOTH: tuple[Option, ...] = (
         "Decides about records that their format cannot decode. `fail`: the query fails and names the record. "
         "`column`, for a read: null, and a column `badRecord` with the reason and the bytes. `topic:NAME`, for a "
         "write: such rows, and records that cannot be written, go to this topic ([dead "
-        "letters](typed.md#dead-letters)).",
+        "letters](dead-letters.md)).",
         default="fail",
         per_cluster=False,
     ),
