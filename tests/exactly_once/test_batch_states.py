@@ -138,11 +138,6 @@ def failed_while_skipping(batch):
     batch.failed()
 
 
-def failed_while_rewriting(batch):
-    batch.rewritten()
-    batch.results.pop()
-
-
 def without_rows(first=True, gone_without=False, tasks=1):
     def arrive(batch):
         if not first:
@@ -159,30 +154,41 @@ def taken(name):
     return lambda batch: batch.cluster.transactions.init_producer_id(name, 600_000)
 
 
+def next_call(part, name, instead):
+    """The next call of this name is `instead`, which is given the real one first."""
+    real = getattr(part, name)
+
+    def once(*args):
+        setattr(part, name, real)
+        return instead(real, *args)
+
+    setattr(part, name, once)
+
+
+def another_takes_the_driver(batch):
+    taken(IDS.driver)(batch)
+    batch.cluster.calls.pop()
+
+
 def fenced_before_the_decision_is_sent(batch):
     """Another run begins while this one writes to P-kept."""
-    keep = batch.cluster.groups.keep
 
-    def and_another_begins(*args):
-        batch.cluster.groups.keep = keep
+    def and_another_begins(keep, *args):
         keep(*args)
-        taken(IDS.driver)(batch)
-        batch.cluster.calls.pop()
+        another_takes_the_driver(batch)
 
-    batch.cluster.groups.keep = and_another_begins
+    next_call(batch.cluster.groups, "keep", and_another_begins)
 
 
 def lost_after_the_decision(batch):
     """The brokers are late with the answer to the decision, and the time of the task transactions is up."""
-    end = batch.cluster.transactions.end
 
-    def and_time_is_up(*args):
-        batch.cluster.transactions.end = end
+    def and_time_is_up(end, *args):
         answer = end(*args)
         batch.cluster.time_is_up()
         return answer
 
-    batch.cluster.transactions.end = and_time_is_up
+    next_call(batch.cluster.transactions, "end", and_time_is_up)
 
 
 def overlap(batch):
@@ -192,27 +198,22 @@ def overlap(batch):
 
 def no_answer(batch):
     """The decision is made, and its answer is lost."""
-    end = batch.cluster.transactions.end
 
-    def and_the_answer_is_lost(*args):
-        batch.cluster.transactions.end = end
+    def and_the_answer_is_lost(end, *args):
         end(*args)
         raise DeadlineExceeded("no answer")
 
-    batch.cluster.transactions.end = and_the_answer_is_lost
+    next_call(batch.cluster.transactions, "end", and_the_answer_is_lost)
 
 
 def refused(batch):
     """Another run begins while the decision is on its way."""
-    end = batch.cluster.transactions.end
 
-    def too_late(*args):
-        batch.cluster.transactions.end = end
-        taken(IDS.driver)(batch)
-        batch.cluster.calls.pop()
+    def too_late(end, *args):
+        another_takes_the_driver(batch)
         return end(*args)
 
-    batch.cluster.transactions.end = too_late
+    next_call(batch.cluster.transactions, "end", too_late)
 
 
 W, F = Batch.written, Batch.failed
@@ -304,10 +305,10 @@ CASES = [
     Case("the same, and they are skipped", each(Batch.lost, skipping), "abort",
          "FAILED-ABORT FAILED-OWN_ENDED CLOSED-RECORD CLOSED-SOME_LOST LOST-ABORTED LOST-TOLD LOST",
          f"{CLOSES}; {TASKS}", (0,)),
-    Case("a task failed while lost rows were written again", failed_while_rewriting, "abort",
+    Case("a task failed while lost rows were written again", rewritten_less, "abort",
          "FAILED-ABORT FAILED-OWN_ENDED CLOSED-RECORD CLOSED-SOME_LOST LOST-ABORTED LOST",
          f"{CLOSES}; {TASKS}; end p-1 False; init p-driver; describe; init p-2", (0,), LostTransactions),
-    Case("the same, and another run began", each(failed_while_rewriting, Batch.another_begins), "abort",
+    Case("the same, and another run began", each(rewritten_less, Batch.another_begins), "abort",
          "FAILED-ABORT FAILED-FENCED TAKEN_OVER-RECORD TAKEN_OVER-SOME_LOST LOST-ABORTED LOST",
          f"{CLOSES}; {TASKS}; end p-1 False", (0,), LostTransactions),
     Case("a task failed that was to skip the batch, which was decided", failed_while_skipping, "abort",

@@ -11,10 +11,8 @@ from kafkasource.errors import OptionError, UnsupportedApiVersion
 from kafkasource.exactly_once.driver import begin
 from kafkasource.exactly_once.errors import (
     AnotherQuery,
-    CannotWriteOnce,
     CheckpointBehind,
     LostTransactions,
-    NotDecided,
 )
 from kafkasource.kafka.protocol.apis import (
     ADD_OFFSETS_TO_TXN,
@@ -27,7 +25,7 @@ from kafkasource.kafka.protocol.apis import (
     PRODUCE,
     TXN_OFFSET_COMMIT,
 )
-from kafkasource.sink.writer import BatchWriter, StreamWriter
+from kafkasource.sink.writer import BatchWriter
 
 ATOMIC = {"atomicBatch": "true"}
 WAYS = {"one cluster": {}, "one, atomic": ATOMIC, "two": TWO, "two, atomic": TWO | ATOMIC}
@@ -134,21 +132,6 @@ def test_a_batch_in_the_topics_that_is_planned_anew_with_other_rows_is_refused(m
     assert spark.seen() == VALUES
 
 
-def test_of_two_queries_with_one_prefix_the_one_that_began_later_writes(monkeypatch):
-    spark = Spark(monkeypatch)
-    first = spark.sent()
-    late = [spark.task(first, 0, b"first")]
-    second = spark.sent()
-    with pytest.raises(CannotWriteOnce, match="another run of the query has taken over"):
-        spark.task(first, 1, b"first")
-    assert not spark.cluster.by_id["p-1"].open
-    with pytest.raises(NotDecided, match="another query with this 'transactionalIdPrefix', has fenced it"):
-        spark.writer().commit(late, 0)
-    spark.writer().abort(late, 0)
-    spark.writer().commit([spark.task(second, 0, b"second")], 0)
-    assert spark.seen() == [b"second"]
-
-
 @pytest.mark.parametrize(
     "api",
     [
@@ -225,26 +208,6 @@ def test_a_checkpoint_that_is_not_the_querys_is_refused_by_its_tasks(monkeypatch
     with pytest.raises(AnotherQuery, match=r"'checkpointLocation': .* is of query another, but this is query q\."):
         spark.task(sent, 0, b"x")
     assert not any("produce" in call for call in spark.cluster.calls)
-
-
-def test_batch_writes_under_one_prefix_follow_each_other_but_not_a_stream(monkeypatch):
-    spark = Spark(monkeypatch, BatchWriter)
-    for _ in range(3):  # as of foreachBatch
-        sent = spark.sent()
-        pickle.loads(sent).commit([spark.task(sent, 0, b"x")])
-    spark.kind = StreamWriter
-    with pytest.raises(AnotherQuery, match=r"'transactionalIdPrefix': the last decision under 'p' is .* batch write"):
-        spark.task(spark.sent(), 0, b"y")
-    assert spark.seen() == [b"x"] * 3
-
-
-def test_a_batch_write_does_not_follow_a_stream(monkeypatch):
-    spark = Spark(monkeypatch)
-    spark.writer().commit([spark.task(spark.sent(), 0, b"x")], 0)
-    spark.kind = BatchWriter
-    with pytest.raises(AnotherQuery, match=r"'p' is that of batch 0 of query q, not"):
-        spark.task(spark.sent(), 0, b"y")
-    assert spark.seen() == [b"x"]
 
 
 # Packed records: Spark's row is a piece of a fetch's answer, and where fetches end differs from run to run.

@@ -281,6 +281,3 @@ class Rig:
     @property
     def leaked_bytes(self):
         return self.pool.total_bytes - self.pool.available_bytes
-
-    def sent_partitions(self):
-        return Counter(tp for sent in self.client.sent for tp in sent.batches)
