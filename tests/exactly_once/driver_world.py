@@ -32,7 +32,7 @@ class World:
         else:  # as Produce v12 does
             self.kafka.transactions[name].state = "Ongoing"
             self.kafka.transactions[name].partitions.add(("t", slot))
-        return TaskResult(decider, "q", transaction=WrittenTransaction(slot, *producer, 1, 0), partitions=(T[slot],))
+        return TaskResult(decider, "q", transaction=WrittenTransaction(slot, *producer, 1, 0), partitions=(T[slot],))  # type: ignore[call-arg]
 
     def written(self, slots=range(4)):
         """A batch that begins, with a task for each slot."""

@@ -82,7 +82,7 @@ class NetRig(Rig):
 
         self.queues.release, self.pool.deallocate = watched_release, watched_deallocate
 
-    def settle(self, delivery):
+    def settle_all(self, delivery):
         for _ in range(2000):
             self.sender.run_once()
             if not self.sender._in_flight and not self.queues._partitions:
@@ -110,7 +110,7 @@ def test_no_view_is_left_of_a_buffer_that_goes_back(
     rig.kafka.fault(PRODUCE, *faults)
     for i, count in enumerate(counts):
         rig.append(delivery, (T0, T1)[i % 2], count)
-    rig.settle(delivery)
+    rig.settle_all(delivery)
     assert delivery.failed or delivery._open_batches == 0
     rig.sender.end(delivery)
     rig.sender.run_once()
@@ -130,6 +130,6 @@ def test_a_request_that_is_written_slowly_keeps_its_buffer_beyond_its_tasks_dead
     (half_written,) = [transport for transport in rig.net.transports if transport.written >= 2000]  # type: ignore[attr-defined]
     assert not half_written.closed
     assert rig.leaked_bytes == 4096
-    rig.settle(delivery)
+    rig.settle_all(delivery)
     assert half_written.closed
     assert rig.leaked_bytes == 0

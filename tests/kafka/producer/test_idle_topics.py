@@ -22,7 +22,7 @@ def test_a_deleted_topic_is_not_asked_about_for_ever():
     rig.sender.run_once()
     rig.append(delivery)
     delivery.flushing = True
-    rig.settle(delivery)
+    rig.settle_all(delivery)
     rig.sender.end(delivery)
     assert delivery.records == 1
     del rig.kafka.topics["t"]
@@ -40,5 +40,5 @@ def test_a_topic_that_is_written_to_again_is_asked_about_again():
     delivery = rig.sender.begin()
     rig.append(delivery)
     delivery.flushing = True
-    rig.settle(delivery)
+    rig.settle_all(delivery)
     assert delivery.records == 1
