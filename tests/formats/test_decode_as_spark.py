@@ -45,7 +45,7 @@ def test_rows_are_those_of_from_protobuf(case):
 
 
 def has_known_number_of_unknown_field(case, record):
-    """Then Spark refuses the record: decision 144."""
+    """Then Spark refuses the record: decision 129."""
     file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(case["file"]))
     pool = descriptor_pool.DescriptorPool()
     for module in WELL_KNOWN:
