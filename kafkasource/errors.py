@@ -145,7 +145,7 @@ class BootstrapFailed(KafkaSourceError):
         return escaped(
             f"no bootstrap server answered within {self.waited_ms} ms ({self.tried}). Check kafka.bootstrap.servers and"
             " that the brokers run and accept connections from this machine; they are tried for"
-            " kafka.default.api.timeout.ms"
+            " kafka.default.api.timeout.ms (docs/troubleshooting.md)"
         )
 
 
@@ -155,7 +155,7 @@ class BootstrapHopeless(BootstrapFailed):
     def __str__(self) -> str:
         return escaped(
             f"no bootstrap server can be used with these options ({self.tried}). Check kafka.bootstrap.servers and"
-            " kafka.security.protocol"
+            " kafka.security.protocol (docs/troubleshooting.md)"
         )
 
 

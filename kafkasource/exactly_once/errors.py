@@ -71,7 +71,8 @@ def not_open_text(name: str, epoch: int, found: DescribedTransaction | None, oth
     state = "unknown" if found is None else f"{found.state} under epoch {found.producer_epoch}"
     return (
         f"transaction {name!r} (epoch {epoch}) is not open any more, but {state}: the batch took longer than "
-        f"'kafka.transaction.timeout.ms', or {other}, or another query with this 'transactionalIdPrefix', has fenced it"
+        f"'kafka.transaction.timeout.ms', or {other}, or another query with this 'transactionalIdPrefix', has "
+        "fenced it (docs/troubleshooting.md)"
     )
 
 
@@ -81,7 +82,7 @@ def lost_text(batch_id: int, lost: Iterable[WrittenTransaction]) -> str:
         f"batch {batch_id} was decided, but brokers aborted the transactions of its tasks {_listed(lost)} before "
         "they were committed: more time than 'kafka.transaction.timeout.ms' had passed, most likely. The other tasks' "
         "rows are visible. 'lostTransactions'=rewrite writes the missing rows again where they are the same, =skip "
-        "goes on, and they stay missing"
+        "goes on, and they stay missing (docs/troubleshooting.md)"
     )
 
 

@@ -111,7 +111,10 @@ def meaning(option: Option) -> str:
 def _default(option: Option) -> str:
     """As a user would write it: `15m`, `64m`."""
     text = as_text(option.default)
-    units = {DURATION: (("h", 3_600_000), ("m", 60_000), ("s", 1_000)), SIZE: (("g", 1 << 30), ("m", 1 << 20))}
+    units: dict[object, tuple[tuple[str, int], ...]] = {
+        DURATION: (("h", 3_600_000), ("m", 60_000), ("s", 1_000)),
+        SIZE: (("g", 1 << 30), ("m", 1 << 20)),
+    }
     for unit, factor in units.get(option.type, ()):
         if isinstance(option.default, int) and option.default and option.default % factor == 0:
             return f"{option.default // factor}{unit}"

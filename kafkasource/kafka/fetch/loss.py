@@ -59,7 +59,7 @@ def report(losses: Iterable[Loss], *, fail_on_data_loss: bool, fail_on_deleted_t
         causes = "; ".join(dict.fromkeys(loss.cause for loss in fatal))
         raise DataLoss(
             f"Some data may have been lost: {causes}. {texts}"
-            " To warn and go on instead, set the option failOnDataLoss to false."
+            " To warn and go on instead, set the option failOnDataLoss to false (docs/troubleshooting.md)."
         )
     for loss in reported:
         log.warning("Some data may have been lost. [KAFKA_DATA_LOSS.%s] %s %s", loss.condition, loss.text, loss.action)
