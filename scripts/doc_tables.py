@@ -3,6 +3,8 @@
 A table's place in its document is between `<!-- NAME -->` and `<!-- end -->`.
 """
 
+import posixpath
+import re
 import sys
 from pathlib import Path
 
@@ -40,6 +42,26 @@ TABLES = [
     ("architecture.md", "layers", rooms.drawing()),
     ("../CONTRIBUTING.md", "layers", rooms.drawing()),
 ]
+
+LLMS = """# kafkasource
+
+> Kafka for PySpark without jars: `format("pykafka")` for batch and streaming reads and writes, exactly once, typed
+> rows, several clusters, mirrors; and the command `pykafka`.
+
+"""
+
+
+def llms() -> str:
+    """llms.txt (llmstxt.org): the pages of docs/README.md, for programs that read documentation."""
+    rows = re.findall(r"^\| (.+?) \| (.*?) \|$", (ROOT / "docs" / "README.md").read_text(), re.MULTILINE)
+    pages = [
+        (what, name, target) for what, links in rows for name, target in re.findall(r"\[([^]]+)\]\(([^)]+)\)", links)
+    ]
+    lines = [f"- [{name}]({posixpath.normpath(f'docs/{target}')}): {what}" for what, name, target in pages]
+    return f"{LLMS}## Documents\n\n" + "\n".join(lines) + "\n"
+
+
+(ROOT / "llms.txt").write_text(llms())
 
 for document, name, table in TABLES:
     path = ROOT / "docs" / document

@@ -39,3 +39,9 @@ def _is_there(name: str) -> bool:
                 found = getattr(found, part, None)
             return found is not None
     return False
+
+
+def test_programs_that_read_documentation_find_every_page():
+    named = set(re.findall(r"\(docs/(\S+\.md)\)", (ROOT / "llms.txt").read_text(encoding="utf-8")))
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert pages <= named, "a row in docs/README.md, then make readme"
