@@ -3,6 +3,9 @@
 A row whose column `badRecord` is not null becomes one. The column has the key and the value as they were read, and the
 columns topic, partition, offset and headers say where, and with which headers. The dead letter has the same bytes
 and headers. Behind these are the headers by which Kafka's share groups say where a dead letter comes from (KIP-1191).
+
+So the columns topic, partition and headers mean where to write in a good row, and where it was read in a bad one. A
+second set of columns would have to be named in each query.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Typed rows: records in a schema's own format to Arrow columns. No registry, options or Spark here.
 
 `avro` and `protobuf` read schemas and compile them into programs of integers; `kernel`, compiled, runs such programs
-over a column of records; `decode` gives it buffers and makes arrays of them.
+over a column of records; `decode` gives it buffers and makes arrays of them. One kernel has both formats: a decoder in
+another module would call the shared helpers through pointers, some 2 ns each.
 """
 
 from __future__ import annotations

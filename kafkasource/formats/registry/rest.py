@@ -1,7 +1,8 @@
 """One question to a registry: any of its URLs, asked again while that may help.
 
 A URL that gave an answer is asked first the next time. A redirect is never followed. What cannot become better is not
-asked for again: a refusal, a certificate that is not trusted.
+asked for again: a refusal, a certificate that is not trusted. With TLS 1.3 a server refuses a missing client
+certificate after the handshake. If it resets the connection then, the reason is lost, and the client asks again.
 """
 
 from __future__ import annotations
