@@ -33,11 +33,12 @@ def test_the_leader_is_asked_once_and_all_records_come_from_the_replica(rig):
     assert rig.fetches()[:2] == [(LEADER, 5), (REPLICA, 5)]
 
 
-def test_the_next_task_of_the_process_goes_to_the_replica_at_once(rig):
+@pytest.mark.parametrize(("rack", "node_id"), [("here", REPLICA), ("elsewhere", LEADER), (None, LEADER)])
+def test_the_next_task_of_the_query_goes_to_the_replica_at_once_and_no_other_query_does(rig, rack, node_id):
     rig.read(0, 10, rack="here")
     before = len(rig.fetches())
-    assert rig.read(rack="here") == list(range(100))
-    assert set(nodes(rig)[before:]) == {REPLICA}
+    assert rig.read(rack=rack) == list(range(100))
+    assert set(nodes(rig)[before:]) == {node_id}
 
 
 def test_a_replica_whose_quota_is_used_up_is_waited_for(rig):
@@ -47,14 +48,6 @@ def test_a_replica_whose_quota_is_used_up_is_waited_for(rig):
     rig.kafka.fault(FETCH, Answer(throttled))
     assert rig.read(rack="here") == list(range(100))
     assert set(nodes(rig)[before:]) == {REPLICA}
-
-
-@pytest.mark.parametrize("rack", [None, "elsewhere"])
-def test_another_query_of_the_process_is_not_sent_where_this_one_is(rig, rack):
-    rig.read(0, 10, rack="here")
-    before = len(rig.fetches())
-    assert rig.read(rack=rack) == list(range(100))
-    assert set(nodes(rig)[before:]) == {LEADER}
 
 
 def test_the_leader_is_asked_again_after_metadata_max_age(rig):

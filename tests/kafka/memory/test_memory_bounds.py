@@ -418,20 +418,16 @@ def test_watermarks_move_with_the_room_of_their_cluster(budget):
         producers.close(0)
 
 
-def test_a_buffer_memory_given_by_name_is_taken_whatever_the_budget(budget, caplog):
-    producer = Producer(sink_config(memoryBudget="8m", **{"kafka.buffer.memory": str(6 * MIB)}), client=Line())
+@pytest.mark.parametrize(
+    ("said", "mib"), [({"memoryBudget": "8m", "kafka.buffer.memory": str(6 * MIB)}, 6), ({}, 32)], ids=["named", "none"]
+)
+def test_a_buffer_memory_given_by_name_is_taken_whatever_the_budget_and_else_the_option_tables(
+    budget, caplog, said, mib
+):
+    producer = Producer(sink_config(**said), client=Line())
     try:
         with producer.delivery():
-            assert producer.pool.total_bytes == 6 * MIB
-        assert "'kafka.buffer.memory'" in caplog.text
-    finally:
-        producer.close(0)
-
-
-def test_with_nothing_said_sizes_are_those_of_the_option_table(budget):
-    producer = Producer(sink_config(), client=Line())
-    try:
-        with producer.delivery():
-            assert producer.pool.total_bytes == 32 * MIB
+            assert producer.pool.total_bytes == mib * MIB
+        assert ("'kafka.buffer.memory'" in caplog.text) is bool(said)
     finally:
         producer.close(0)
