@@ -17,6 +17,7 @@ from unittest import mock
 
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, StructField, StructType
+from secured_brokers import USERS
 from transaction_fakes import FakeContext
 from ui_process import Served
 
@@ -85,17 +86,20 @@ class World:
         return Writer({**self.options, "topic": self.topic, **given})
 
     def command(self, *words: str) -> str:
-        """Run `pykafka` as this user; what it printed."""
+        """Run `pykafka` as this user; what it printed, which is no secret."""
         config = self.folder / f"{self.name}.properties"
         lines = [f"{name}={text}\n" for name, text in self.properties.items()]
         config.write_text("".join(lines).replace("\\", "\\\\"), encoding="iso-8859-1")  # as Java reads it
         out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = main([*words, "--command-config", str(config)])
+        out.seek(0)
+        printed = out.read()
+        secrets = (*USERS.values(), self.properties.get("sasl.jaas.config", "PRIVATE KEY"))
+        assert not any(secret in printed + err.getvalue() for secret in secrets)
         if code != 0:
             raise CommandFailed(err.getvalue())
-        out.seek(0)
-        return out.read()
+        return printed
 
 
 def close_all() -> None:
