@@ -1,29 +1,21 @@
 """The writers as Spark calls them with several clusters: reports, listener, and exactly once in each cluster."""
 
 import json
-import pickle
 from dataclasses import replace
 
 import pytest
-from producers_of_fakes import SCHEMA, TWO, FakeProducer, Spark, T, batch
-from pyspark.sql.datasource import DataSourceArrowWriter
-from sink_fakes import AcknowledgingClient
+from producers_of_fakes import SCHEMA, TWO, FakeProducer, Spark, T
 from transaction_fakes import Crash, FakeTransactionCluster
 
-from kafkasource.datasource import KafkaDataSource
-from kafkasource.errors import OptionError, error_for
+from kafkasource.errors import error_for
 from kafkasource.exactly_once.errors import CheckpointBehind, LostTransactions, NotDecided
 from kafkasource.kafka.cluster.cache import Use
-from kafkasource.sink import task as task_module
 from kafkasource.sink.clusters import producers as producers_module
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.offset_spans import Mapped, OffsetSpan
-from kafkasource.sink.clusters.producers import ClusterProducers
-from kafkasource.sink.columns import InvalidSchema
 from kafkasource.sink.commit_report import SinkCommit
 from kafkasource.sink.reports import ClusterReport, TaskReport
-from kafkasource.sink.writer import BatchWriter, StreamWriter
-from kafkasource.spark.releases import DataSourceStreamArrowWriter
+from kafkasource.sink.writer import StreamWriter
 from kafkasource.types import Discarded, Written
 
 TOPIC = {"topic": "t"}
@@ -32,32 +24,6 @@ commits = []
 
 def listener(commit):
     commits.append(commit)
-
-
-def test_spark_is_given_arrow_writers_where_clusters_are_named():
-    source = KafkaDataSource(TWO | TOPIC)
-    assert isinstance(source.writer(SCHEMA, overwrite=False), (BatchWriter, DataSourceArrowWriter))
-    assert isinstance(source.streamWriter(SCHEMA, overwrite=False), (StreamWriter, DataSourceStreamArrowWriter))
-    with pytest.raises(OptionError, match="Overwrite"):
-        source.writer(SCHEMA, overwrite=True)
-    with pytest.raises(InvalidSchema, match="topic option required"):
-        BatchWriter(targets.parse(TWO), SCHEMA)
-
-
-def test_a_writer_crosses_to_the_tasks_and_its_report_comes_back(monkeypatch):
-    made = {}
-
-    def shared(found):
-        for name, target in found.items():
-            made[name] = ClusterProducers(target, clients=[AcknowledgingClient({T[0]: 1})])
-        return made
-
-    monkeypatch.setattr(task_module, "shared_producers", shared)
-    writer = pickle.loads(pickle.dumps(StreamWriter(targets.parse(TWO | TOPIC), SCHEMA)))
-    report = pickle.loads(pickle.dumps(writer.write(iter([batch(b"a", b"b"), batch(b"c")]))))
-    for each in made.values():
-        each.close(0)
-    assert {name: one.written[T[0]].records for name, one in report.clusters.items()} == {"east": 3, "west": 3}
 
 
 def test_commit_tells_the_listener_of_each_cluster_with_what_was_discarded(caplog):
