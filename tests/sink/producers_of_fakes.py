@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import threading
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
@@ -72,17 +73,28 @@ class ProducerOfOneWrite(FakeProducer):
         self._values += columns.values.to_pylist()
 
 
+_of_this_thread = threading.local()
+_shared_producers = task_module.shared_producers
+# For good, as tasks of several threads run at a time.
+pytest.MonkeyPatch().setattr(
+    task_module,
+    "shared_producers",
+    lambda found: getattr(_of_this_thread, "producers", None) or _shared_producers(found),
+)
+
+
 def run_task(task, batches, cluster, write):
     """Run an `ExactlyOnceTask` through the sink, with the producer above. Returns its result and what is written."""
     target = targets.parse({"kafka.bootstrap.servers": "localhost:1"}).by_name[ONLY]
     producers = FakeProducers(target, cluster, [])
     producers.producers = [ProducerOfOneWrite(cluster, write)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(task_module, "shared_producers", lambda _: {ONLY: producers})
+    _of_this_thread.producers = {ONLY: producers}
+    try:
         tasks = {ONLY: ClusterTask(target, [task])}
-        report = task_module.write(
-            iter(batches), SinkSchema("t", {"value": 0}), {ONLY: target}, tasks, lambda _: cluster, {}
-        )[ONLY]
+        schema = SinkSchema("t", {"value": 0})
+        report = task_module.write(iter(batches), schema, {ONLY: target}, tasks, lambda _: cluster, {})[ONLY]
+    finally:
+        _of_this_thread.producers = None
     (result,) = report.results
     return result, report.written
 

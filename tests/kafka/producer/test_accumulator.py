@@ -361,6 +361,21 @@ def test_a_task_that_failed_while_it_waited_for_memory_opens_no_batch():
     assert rig.leaked_bytes == 0
 
 
+def test_where_memory_is_there_for_some_partitions_of_an_append_the_others_rows_wait_for_theirs():
+    rig, delivery = Rig(buffer_memory_bytes=2 * 4096, max_block_ms=60_000), Delivery()
+    held = rig.pool.allocate(5000, 0)  # the memory for two buffers of 2048 bytes is not there
+
+    def make_room():
+        rig.client.wakeup = lambda: None
+        threading.Thread(target=rig.pool.deallocate, args=(held,), daemon=True).start()
+
+    rig.client.wakeup = make_room
+    rig.accumulator.append("t", columns(2), None, [(0, 0, 1), (1, 1, 2)], delivery)
+    delivery.flushing = True
+    assert [batch.topic_partition for batch, _ in rig.sent_and_settled()] == [T0, T1]
+    assert rig.leaked_bytes == 0
+
+
 def test_a_failed_delivery_takes_no_more_rows():
     rig, delivery = Rig(), Delivery()
     delivery.fail(RuntimeError("boom"))
