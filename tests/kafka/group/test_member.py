@@ -241,13 +241,6 @@ def test_what_does_not_pass_is_raised_by_poll(join, kafka):
         member.poll(WAIT_S)
 
 
-def test_a_group_of_other_protocols_refuses(join):
-    first = join(assignors=["range"])
-    first.poll(WAIT_S)
-    with pytest.raises(BrokerError, match="INCONSISTENT_GROUP_PROTOCOL"):
-        join(assignors=["roundrobin"]).poll(WAIT_S)
-
-
 def test_a_static_member_comes_in_without_asking_for_an_id_and_does_not_leave(join, kafka):
     member = join(instance_id="worker-1")
     member.poll(WAIT_S)

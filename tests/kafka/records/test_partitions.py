@@ -29,15 +29,6 @@ def test_keys_hash_to_the_known_answers_of_kafkas_own_test():
     assert got == [(h & INT_MAX) % INT_MAX for h in JAVA.values()]
 
 
-@pytest.mark.peers
-@pytest.mark.parametrize("partitions", [1, 2, 12, 1000])
-def test_keys_go_where_kafka_python_sends_them(partitions):
-    rng = random.Random(partitions)
-    keys = [rng.randbytes(size) for size in range(40) for _ in range(5)]
-    got = partition_by_key(pa.array(keys), partitions).tolist()
-    assert got == [(murmur2(key) & INT_MAX) % partitions for key in keys]
-
-
 def test_a_null_key_has_no_partition_and_an_empty_one_has():
     assert partition_by_key(pa.array([None, b"", None], pa.binary()), 7).tolist() == [
         -1,
