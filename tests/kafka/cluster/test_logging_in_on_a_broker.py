@@ -1,4 +1,4 @@
-"""Our client authenticates with real brokers by each mechanism, and says at once why it cannot."""
+"""Our client at a real secured listener that does not let it in: it says at once why, and what to change."""
 
 import base64
 import pickle
@@ -7,52 +7,75 @@ import time
 import pytest
 from secured_brokers import WITH_PASSWORD
 
-from kafkasource.errors import AuthenticationFailed, BrokerError, DeadlineExceeded
+from kafkasource.errors import (
+    AuthenticationFailed,
+    BootstrapFailed,
+    BrokerCertificateRefused,
+    BrokerError,
+    ClientCertificateRefused,
+    DeadlineExceeded,
+)
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.protocol.apis import CREATE_DELEGATION_TOKEN
 from kafkasource.options import parse
+from kafkasource.testing.broker.security.certificates import Authority
 
 pytestmark = pytest.mark.broker
 
 
-def options_of(properties, **more):
-    return {f"kafka.{name}": text for name, text in properties.items()} | more
-
-
 def config_of(properties, **more):
-    return ClientConfig.from_options(parse(options_of(properties, **more), "source"))
+    options = {f"kafka.{name}": text for name, text in properties.items()}
+    return ClientConfig.from_options(parse(options | more, "source"))
 
 
-def refusal(properties, **more):
+def refusal(properties, kind=AuthenticationFailed, **more):
     """What the client says at once: it asks once, as asking again can only lock the user out."""
     config = config_of(properties, **{"kafka.default.api.timeout.ms": "600000"}, **more)
     with Cluster(config) as cluster:
-        with pytest.raises(AuthenticationFailed) as refused:
+        with pytest.raises(kind) as refused:
             cluster.topics.list()
         assert cluster.caller.network.connect_failures(-1) == 1
     return str(refused.value)
 
 
+def by_password(secured, listener, mechanism, password):
+    """The listener's properties, with another password or mechanism."""
+    given = secured.client_properties(listener, "PLAIN")
+    del given["sasl.jaas.config"]
+    return given | {"sasl.mechanism": mechanism, "sasl.username": "alice", "sasl.password": password}
+
+
 @pytest.mark.parametrize("mechanism", WITH_PASSWORD)
 def test_a_wrong_password_is_said_at_once_and_not_shown(each_secured_broker, mechanism):
-    secured = each_secured_broker.secured
-    given = {**secured.client_properties("SASL_SSL", mechanism), "sasl.username": "alice", "sasl.password": "hunter2"}
-    del given["sasl.jaas.config"]
-    said = refusal(given)
+    said = refusal(by_password(each_secured_broker.secured, "SASL_SSL", mechanism, "hunter2"))
     assert "refuses the credentials" in said
     assert mechanism in said
     assert "hunter2" not in said
 
 
 def test_a_mechanism_that_the_listener_does_not_have_is_said_with_those_that_it_has(each_secured_broker):
-    given = each_secured_broker.secured.client_properties("REAUTH", "PLAIN")
-    given |= {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "alice", "sasl.password": "alice-secret"}
-    del given["sasl.jaas.config"]
-    said = refusal(given)
-    assert "kafka.sasl.mechanism" in said
-    assert "PLAIN" in said
-    assert "SCRAM-SHA-512" in said
+    said = refusal(by_password(each_secured_broker.secured, "REAUTH", "SCRAM-SHA-256", "alice-secret"))
+    assert all(name in said for name in ("kafka.sasl.mechanism", "PLAIN", "SCRAM-SHA-512"))
+
+
+def test_a_broker_of_another_authority_is_refused_at_once_with_its_certificate(secured_broker, tmp_path):
+    other = tmp_path / "ca.pem"
+    other.write_text(Authority("Somebody else").pem)
+    said = refusal(
+        secured_broker.secured.client_properties("SSL") | {"ssl.truststore.location": str(other)},
+        BrokerCertificateRefused,
+    )
+    assert str(other) in said  # who is trusted
+    assert "ssl.truststore.location" in said  # what to change
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_a_listener_that_wants_a_client_certificate_refuses_who_has_none(each_secured_broker, version):
+    secured = each_secured_broker.secured
+    given = secured.client_properties("SSL") | {"bootstrap.servers": secured.bootstrap_servers("MTLS")}
+    said = refusal(given, ClientCertificateRefused, **{"kafka.ssl.enabled.protocols": version})
+    assert "ssl.keystore.location" in said
 
 
 def test_sasl_to_a_listener_without_it_names_the_option(each_secured_broker):
@@ -61,10 +84,23 @@ def test_sasl_to_a_listener_without_it_names_the_option(each_secured_broker):
     assert "kafka.security.protocol" in refusal(given)
 
 
-def test_a_client_without_sasl_learns_that_the_listener_closes_on_it(each_secured_broker):
-    servers = each_secured_broker.secured.bootstrap_servers("SASL_PLAINTEXT")
-    config = ClientConfig.of(servers, default_api_timeout_ms=2000)
-    with Cluster(config) as cluster, pytest.raises(DeadlineExceeded, match=r"kafka\.security\.protocol"):
+@pytest.mark.parametrize(
+    ("speaks", "listener", "error"),
+    [
+        ("SSL", "PLAINTEXT", BootstrapFailed),
+        ("PLAINTEXT", "SSL", BootstrapFailed),
+        ("PLAINTEXT", "SASL_PLAINTEXT", DeadlineExceeded),
+    ],
+)
+def test_a_listener_that_closes_on_the_protocol_is_tried_for_a_while_and_the_option_named(
+    each_secured_broker, speaks, listener, error
+):
+    """A broker that is being stopped closes the connection, too."""
+    secured = each_secured_broker.secured
+    given = secured.client_properties("SSL") if speaks == "SSL" else {}
+    given |= {"bootstrap.servers": secured.bootstrap_servers(listener)}
+    config = config_of(given, **{"kafka.default.api.timeout.ms": "2000"})
+    with Cluster(config) as cluster, pytest.raises(error, match=r"kafka\.security\.protocol"):
         cluster.topics.list()
 
 

@@ -33,7 +33,7 @@ def test_extensions_stand_behind_the_token():
 
 
 @pytest.mark.peers
-@pytest.mark.extended  # a real broker lets the same in: test_logging_in_on_a_broker.py
+@pytest.mark.extended  # a real broker lets the same in: test_security_matrix.py
 def test_kafkas_server_takes_it_and_its_refusal_ends_the_exchange():
     with a_server() as server:
         for token in ("abc.def-_.ghi", TOKEN, "a~+/="):

@@ -13,7 +13,7 @@ def test_the_message_is_that_of_rfc_4616():
 
 
 @pytest.mark.peers
-@pytest.mark.extended  # a real broker lets the same in: test_logging_in_on_a_broker.py
+@pytest.mark.extended  # a real broker lets the same in: test_security_matrix.py
 def test_kafkas_server_takes_it():
     with a_server() as server:
         for user, password in (("alice", "geheim"), ("ünïcode", "pässwörd€"), ("a,b=c", " x ")):

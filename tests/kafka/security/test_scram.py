@@ -52,7 +52,7 @@ USERS = [("alice", "geheim"), ("a=b,c", "x,y=z"), ("alice@home", "pässwörd€�
 
 
 @pytest.mark.peers
-@pytest.mark.extended  # a real broker lets the same in: test_logging_in_on_a_broker.py
+@pytest.mark.extended  # a real broker lets the same in: test_security_matrix.py
 @pytest.mark.parametrize("name", HASHES)
 def test_kafkas_server_and_we_prove_ourselves_to_each_other(name):
     with a_server() as server:
