@@ -66,6 +66,9 @@ PAGES: dict[str, tuple[str, ...]] = {
     "sasl": ("kafka.sasl.", "kafka.auth", "kafka.https."),
     "providers": ("kafka.config.providers.",),
 }
+NEEDED = {"exactly once": "deliveryGuarantee", "several clusters": "clusters"}
+"""What all options of a section need: its page says so once."""
+
 DOCUMENTS: dict[str, tuple[str, ...]] = {
     "options.md": tuple(SECTIONS),
     "options-registry.md": ("registry",),
@@ -102,7 +105,8 @@ def _line(option: Option) -> str:
 
 def meaning(option: Option) -> str:
     """The text of an option, with the options that it needs."""
-    needs = [_wanted(rule) for rule in option.only if not rule.mine and rule.at_most is None]
+    needed = NEEDED.get(section_of(option))
+    needs = [_wanted(rule) for rule in option.only if not rule.mine and rule.at_most is None and rule.name != needed]
     only = f"Only with {' and '.join(needs)}. " if needs else ""
     differs = f" Java's default is {option.differs}." if option.differs else ""
     return f"{only}{option.doc}{differs}"
