@@ -7,7 +7,7 @@ from test_exactly_once import ANY_DIALECT, IDS, Query, check, seen
 from transaction_fakes import FakeTransactionCluster
 
 from kafkasource.exactly_once.driver.driver import ExactlyOnce
-from kafkasource.exactly_once.errors import AnotherQuery, NotDecided
+from kafkasource.exactly_once.errors import AnotherQuery
 from kafkasource.exactly_once.query_identity import QueryIdentity
 from kafkasource.exactly_once.task.plan import plan_task
 
@@ -24,11 +24,7 @@ def steps_of(query, batch_id, ended):
             results.append(query.task(begun, batch_id, slot))
             yield
         query.new_driver().commit(results, batch_id)
-    except (AnotherQuery, NotDecided) as error:
-        query.new_driver().abort(results, batch_id)
-        ended.append(type(error))
-        return
-    except Exception as error:  # a task that another query has fenced
+    except Exception as error:  # of a task, too, that another query has fenced
         query.new_driver().abort(results, batch_id)
         ended.append(type(error))
         return

@@ -79,17 +79,17 @@ def test_the_order_of_reports_does_not_matter(batches, random):
         assert (one.first_offset, one.last_offset) == (min(at for _, at in mine), max(at + n - 1 for n, at in mine))
 
 
-def test_a_batch_is_one_line_at_info(caplog):
+def test_a_batch_is_one_line_at_info_and_the_listener_gets_it(caplog):
     caplog.set_level(logging.INFO, "kafkasource.sink")
-    tell(
-        gathered([ClusterReport({T0: Written(10, 100, 5, 14), T1: Written(1, 20)})], batch_id=7, query_name="orders"),
-        None,
-    )
+    reports = [ClusterReport({T0: Written(10, 100, 5, 14), T1: Written(1, 20)})]
+    commit = gathered(reports, batch_id=7, query_name="orders")
+    tell(commit, f"{__name__}:listener")
     (record,) = caplog.records
     assert record.levelno == logging.INFO
     assert record.getMessage() == (
         "committed batch 7 of query orders: 11 records in 120 bytes from 1 task to 2 partitions (t-0 10 at 5-14, t-1 1)"
     )
+    assert heard == [commit]
 
 
 def test_a_line_stays_short_with_a_thousand_partitions():
@@ -136,12 +136,6 @@ def test_transactions_of_an_earlier_run_that_were_recovered_are_told(caplog):
     assert caplog.messages == [
         "batch 8 was committed by an earlier run: nothing is written again (2 of an earlier run recovered)"
     ]
-    assert heard == [commit]
-
-
-def test_the_listener_gets_what_was_written():
-    commit = gathered([ClusterReport({T0: Written(10, 100, 5, 14)})], batch_id=7)
-    tell(commit, f"{__name__}:listener")
     assert heard == [commit]
 
 

@@ -3,7 +3,8 @@
 import plain_producer
 import pyarrow as pa
 import pytest
-from sink_fakes import T0, AcknowledgingClient
+from fan_out_rig import SilentClient
+from sink_fakes import T0, AcknowledgingClient, FakeClock
 from transaction_fakes import FakeContext, FakeTransactionCluster
 
 from kafkasource.errors import ClientClosed
@@ -18,14 +19,6 @@ from kafkasource.sink.clusters.producers import ClusterProducers
 from kafkasource.sink.clusters.targets import ONLY
 from kafkasource.sink.clusters.transactions import ClusterTask
 from kafkasource.sink.columns import SinkSchema
-
-
-class SilentClient(AcknowledgingClient):
-    """A connection to a broker that takes everything and answers nothing."""
-
-    def poll(self, timeout_ms):
-        self.woken.wait(timeout_ms / 1000)
-        self.woken.clear()
 
 
 def producer_with(client):
@@ -88,20 +81,10 @@ def test_nobody_waits_for_a_task_that_has_failed():
     assert not producer.usable
 
 
-class Clock:
-    """Milliseconds; a producer that waits for something that it is due for is woken."""
-
-    def __init__(self):
-        self.now_ms = 0.0
-
-    def __call__(self):
-        return self.now_ms
-
-
 @pytest.fixture
 def kept(monkeypatch):
     """Producers that this process keeps, of a client that acknowledges; their clock."""
-    clock, made = Clock(), []
+    clock, made = FakeClock(), []
 
     def producers(target):
         made.append(ClusterProducers(target, clients=[AcknowledgingClient({T0: 1})], clock_ms=clock))
