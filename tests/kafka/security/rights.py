@@ -230,8 +230,8 @@ JOBS = (
 
 
 def markdown_table() -> str:
-    """A row for each job."""
-    lines = ["| job | rights |", "|---|---|"]
+    """A row for all jobs that need the same rights."""
+    jobs: dict[str, list[str]] = {}
     for job in JOBS:
         alike: dict[tuple[str, str], list[str]] = {}
         for right in job.rights:
@@ -240,8 +240,9 @@ def markdown_table() -> str:
             f"{', '.join(operations)} on {name}" + (f" (else {without})" if without else "")
             for (name, without), operations in alike.items()
         ]
-        lines.append(f"| {job.name} | {'; '.join(cells)} |")
-    return "\n".join(lines)
+        jobs.setdefault("; ".join(cells), []).append(job.name)
+    rows = [f"| {'; '.join(names)} | {rights} |" for rights, names in jobs.items()]
+    return "\n".join(["| job | rights |", "|---|---|", *rows])
 
 
 def _spelled(operation: str) -> str:

@@ -59,7 +59,6 @@ NOT_RUN = {
     "pykafka schemas check events-value event.avsc": _A_REGISTRY,
     "pykafka schemas list": _A_REGISTRY,
     "pykafka schemas show events-value --version 1": _A_REGISTRY,
-    "pykafka read orders --value-format avro --schema-registry https://registry:8081": _A_SCHEMA,
     "pykafka read orders --value-format avro --schema-registry https://registry:8081 --last 5": _A_SCHEMA,
     'echo \'{"id": 1, "item": "pen"}\' | pykafka write orders --value-format avro --schema-registry https://registry:8081': (  # noqa: E501
         _A_SCHEMA
