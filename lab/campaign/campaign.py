@@ -6,7 +6,7 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +84,7 @@ def run(
             for producer in producers:
                 producer.start()
             processes.start()
-            await_queries(watch)
+            await_queries(watch, [*SINKS, MIRROR])
             say(f"{log.now_ms() / 1000:.0f} s: every query writes; the faults begin")
             by_lane: dict[str, Doing] = {
                 "brokers": BrokerHarms(rig, names, producers).do,
@@ -105,9 +105,9 @@ def run(
     return Result(seed, version, minutes, log.counts, records, report, folder)
 
 
-def await_queries(watch: Watch) -> None:
+def await_queries(watch: Watch, queries: Iterable[str]) -> None:
     """Until each has written something. Raises TimeoutError."""
-    deadline, waiting = time.monotonic() + START_S, {*SINKS, MIRROR}
+    deadline, waiting = time.monotonic() + START_S, set(queries)
     while waiting:
         with suppress(KafkaException):  # a broker may not have heard of the topics yet
             waiting = {query for query in waiting if not sum(watch.ends(query).values())}

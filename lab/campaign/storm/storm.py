@@ -30,6 +30,7 @@ from lab.campaign.queries import (
     IN_PARTITIONS,
     OUT_PARTITIONS,
     POLICIES,
+    SINKS,
     TOLD,
     Names,
     as_read,
@@ -173,7 +174,7 @@ class Round:
             try:
                 parts.remaking.begin()
                 parts.processes.start()
-                await_queries(parts.watch)
+                await_queries(parts.watch, SINKS)
                 self._say(f"{log.now_ms() / 1000:.0f} s: every query writes; the faults begin")
                 began_ms = log.now_ms()
                 self._harm(parts)
