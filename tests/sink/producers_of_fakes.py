@@ -15,6 +15,7 @@ from transaction_fakes import FakeContext, FakeTransactionCluster, read_committe
 from kafkasource.sink import task as task_module
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters.producers import shared_producers
 from kafkasource.sink.clusters.slow_cluster import Health, Refusals
 from kafkasource.sink.clusters.targets import ONLY
 from kafkasource.sink.clusters.transactions import ClusterTask
@@ -74,12 +75,11 @@ class ProducerOfOneWrite(FakeProducer):
 
 
 _of_this_thread = threading.local()
-_shared_producers = task_module.shared_producers
 # For good, as tasks of several threads run at a time.
 pytest.MonkeyPatch().setattr(
     task_module,
     "shared_producers",
-    lambda found: getattr(_of_this_thread, "producers", None) or _shared_producers(found),
+    lambda found: getattr(_of_this_thread, "producers", None) or shared_producers(found),
 )
 
 
