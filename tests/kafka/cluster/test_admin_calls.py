@@ -251,10 +251,11 @@ def test_settings_tell_where_they_come_from(kafka, admin):
     assert admin.topics.settings(["t"]) == {"t": [("a", "1", "topic"), ("b", "2", "broker"), ("c", None, "default")]}
 
 
-def test_settings_that_a_user_may_not_see_are_an_error_or_left_out_as_the_caller_wants_it(kafka, admin):
-    def answered(name, code):
-        return {"error_code": code, "error_message": None, "resource_type": 2, "resource_name": name, "configs": []}
+def answered(name, code):
+    return {"error_code": code, "error_message": None, "resource_type": 2, "resource_name": name, "configs": []}
 
+
+def test_settings_that_a_user_may_not_see_are_an_error_or_left_out_as_the_caller_wants_it(kafka, admin):
     kafka.fault(DESCRIBE_CONFIGS, *[Answer({"results": [answered("t", 0), answered("u", 29)]})] * 2)
     found, refused = admin.topics.settings_or_refusals(["t", "u"])
     assert (found, refused.keys()) == ({"t": []}, {"u"})
@@ -272,9 +273,6 @@ def test_an_answer_without_the_topic_that_was_asked_for_does_not_say_that_it_has
 
 
 def test_settings_of_a_topic_that_no_broker_knows_are_asked_for_no_longer_than_news_travels(kafka):
-    def answered(name, code):
-        return {"error_code": code, "error_message": None, "resource_type": 2, "resource_name": name, "configs": []}
-
     kafka.fault(DESCRIBE_CONFIGS, *[Answer({"results": [answered("t", 0), answered("gone", 3)]})] * 500)
     net = FakeNet(kafka)
     with Cluster(ClientConfig.of("bootstrap:9092"), **net.parts()) as admin:

@@ -6,8 +6,6 @@ import pickle
 import tracemalloc
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kafkasource.errors import ProtocolError
 from kafkasource.kafka.protocol.apis import API_VERSIONS, APIS, FETCH, INIT_PRODUCER_ID, METADATA, PRODUCE
@@ -111,16 +109,6 @@ def test_frames_come_out_whole_however_they_arrive() -> None:
     reader = FrameReader(MIB)
     assert [bytes(f) for at in range(len(stream)) for f in reader.feed(stream[at : at + 1])] == frames
     assert reader.pending_bytes == 0
-
-
-@given(st.lists(st.binary(min_size=4, max_size=50)), st.lists(st.integers(1, 40)))
-def test_frames_do_not_depend_on_how_the_stream_is_cut(frames: list[bytes], cuts: list[int]) -> None:
-    stream = b"".join(map(framed, frames))
-    reader, found, pos = FrameReader(MIB), [], 0
-    for size in [*cuts, len(stream) + 1]:
-        found += [bytes(frame) for frame in reader.feed(stream[pos : pos + size])]
-        pos += size
-    assert found == frames
 
 
 def test_an_unfinished_frame_is_kept_until_its_rest_comes() -> None:

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from peak_memory import peak_bytes
 
 from kafkasource.errors import ProtocolError
@@ -145,20 +143,6 @@ def test_what_no_kafka_writes_is_refused(kind: str, hexed: str) -> None:
 def test_a_value_that_does_not_fit_is_refused(kind: str, value: Any) -> None:
     with pytest.raises(ProtocolError):
         getattr(Writer(), kind)(value)
-
-
-@given(st.integers(-(2**31), 2**31 - 1))
-def test_a_varint_comes_back(value: int) -> None:
-    writer = Writer()
-    writer.varint(value)
-    assert Reader(writer.getvalue()).varint() == value
-
-
-@given(st.integers(-(2**63), 2**63 - 1))
-def test_a_varlong_comes_back(value: int) -> None:
-    writer = Writer()
-    writer.varlong(value)
-    assert Reader(writer.getvalue()).varlong() == value
 
 
 @pytest.mark.parametrize("compact", [False, True])
