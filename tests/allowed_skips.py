@@ -15,7 +15,6 @@ ENVIRONMENT = "KAFKASOURCE_SKIPS"  # "fail": as under CI; "allow": not even ther
 # A pattern of the whole reason, and why nothing is lost.
 ALLOWED = {
     # Rows of a parametrized test for which there is nothing to test.
-    "produce requests add partitions by themselves": "dialect 2 has no such case; dialect 1 runs it",
     "dialect 2 raises the epoch": "it shows what dialect 1 does at an end asked again; dialect 1 runs it",
     "Produce v12 adds it": "dialect 2 has no such case; dialect 1 runs it",
     "TxnOffsetCommit v5 adds it": "dialect 2 has no such case; dialect 1 runs it",
@@ -32,7 +31,6 @@ ALLOWED = {
     "google-crc32c has no C implementation here": "the two other implementations are compared",
     "only root can .*": "root runs it: in our CI, and in a container",
     "needs the broker's files": "with KAFKA_BOOTSTRAP_SERVERS: a cluster of somebody else's",
-    "a cluster of somebody else's is not killed": "with KAFKA_BOOTSTRAP_SERVERS",
     "an older cluster": "with KAFKA_BOOTSTRAP_SERVERS",
 }
 
