@@ -40,7 +40,6 @@ TABLES = [
     ("decisions.md", "decisions", decision_index.markdown_table()),
     ("architecture.md", "rooms", rooms.markdown_table()),
     ("architecture.md", "layers", rooms.drawing()),
-    ("../CONTRIBUTING.md", "layers", rooms.drawing()),
 ]
 
 LLMS = """# kafkasource

@@ -271,8 +271,8 @@ METRICS = {metric.name: metric for metric in TABLE}
 
 def markdown_table() -> str:
     """The table in docs/metrics.md; `make readme` writes it there."""
-    lines = ["| metric | kind | labels | counted by | meaning |", "|---|---|---|---|---|"]
+    lines = ["| metric | labels | counted by | meaning |", "|---|---|---|---|"]
     for metric in TABLE:
         labels = ", ".join(metric.labels)
-        lines.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.where} | {metric.help} |")
+        lines.append(f"| `{metric.name}` | {labels} | {metric.where} | {metric.help} |")
     return "\n".join(lines)
