@@ -149,7 +149,7 @@ TABLE = (
     Metric(
         "kafkasource_records_written_total",
         ("cluster_name", "topic"),
-        "Acknowledged records. A task that Spark runs again counts again.",
+        "Acknowledged records.",
         "sink task",
     ),
     Metric(
@@ -163,7 +163,7 @@ TABLE = (
         ("cluster_name", "topic", "reason"),
         "Records that the sink could not write to the topic and sent to the topic of `badRecords`, by Kafka's name of "
         "the error, `max.request.size` or `buffer.memory`; for rows that a writer's schema does not take, the kind of "
-        "fault. A task that Spark runs again counts again.",
+        "fault.",
         "sink task",
     ),
     Metric(
@@ -249,7 +249,7 @@ TABLE = (
     Metric(
         "kafkasource_open_transactions",
         ("sink", "cluster_name"),
-        "Open transactions of the sink (serve_metrics(sinks=...)). Cluster: the name in the option `clusters`.",
+        "Open transactions of the sink (serve_metrics(sinks=...)).",
         "brokers",
     ),
     Metric(
@@ -261,7 +261,7 @@ TABLE = (
     Metric(
         "kafkasource_commits_total",
         ("query", "cluster_name"),
-        "Micro-batches and batch writes that the sink committed. Cluster: the name in the option `clusters`.",
+        "Micro-batches and batch writes that the sink committed.",
         "commit",
     ),
 )

@@ -56,7 +56,7 @@ CASES = (
         ),
         better(
             '`{"topic":"earliest"}`',
-            "One word for all partitions of a topic, as a later Spark takes it (SPARK-58774).",
+            "One word for all partitions of a topic (SPARK-58774).",
             Stream(
                 {"startingOffsets": '{"$numbers":"earliest"}'}, theirs=fails(OFFSETS_JSON), ours=reads(113, ends=ALL)
             ),

@@ -12,7 +12,7 @@ SOON = {"kafka.max.block.ms": "2000"}
 HEADERS = (
     "array(named_struct('key', 'h', 'value', binary('1')), named_struct('key', 'h', 'value', CAST(NULL AS BINARY)))"
 )
-SPARK_REFUSES = "Spark refuses it to every Python data source, before it asks ours."
+SPARK_REFUSES = "Spark refuses it to every Python data source."
 INSERT = "INSERT INTO $it SELECT binary('k'), binary('v'), 'x', 0, 0L, timestamp_millis(1L), 0"  # a source's columns
 NO_TOPIC = fails("not present in metadata after 15000 ms")
 NO_UPDATE = fails("does not support Update mode")
