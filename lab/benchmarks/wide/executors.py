@@ -3,7 +3,7 @@
     python -m lab.benchmarks.wide.executors --executors 16
 
 Each executor is a JVM of 512 MB with one core (`local-cluster`), and each micro-batch has a task for each. The tests'
-proxy counts. docs/scale.md compares the counts with its model.
+proxy counts. docs/scale.md has the model.
 """
 
 from __future__ import annotations
