@@ -34,7 +34,7 @@ from kafkasource.kafka.network.old_releases import RELEASES
 from kafkasource.kafka.network.sockets import Address
 from kafkasource.kafka.protocol.apis import API_VERSIONS, APIS, Api
 from kafkasource.kafka.protocol.frames import encode_response
-from kafkasource.kafka.protocol.primitives import Reader
+from kafkasource.kafka.protocol.primitives import ByteReader
 from kafkasource.kafka.security.refusals import process_refusals
 
 LOG_START, LOG_END = 0, 100
@@ -154,7 +154,7 @@ class FakeKafka(FakeTransactions):
     # One request in, bytes out; None: and then close.
 
     def handle(self, node_id: int, frame: bytes) -> list[Any]:
-        reader = Reader(frame)
+        reader = ByteReader(frame)
         key, version, correlation_id = reader.int16(), reader.int16(), reader.int32()
         if key == API_VERSIONS.key:
             self.forms.append(version)

@@ -50,7 +50,7 @@ from kafkasource.errors import InvalidTxnState, KafkaSourceError, UnsupportedApi
 from kafkasource.exactly_once.decision import Committed, Decision, Kind
 from kafkasource.exactly_once.errors import FENCED, UnreadableDecision
 from kafkasource.exactly_once.names import TransactionalIds
-from kafkasource.exactly_once.states import FOUND, Found, Record, Status
+from kafkasource.exactly_once.states import FOUND, Found, LastRecord, Status
 from kafkasource.kafka.cluster.transactions import DescribedTransaction
 from kafkasource.kafka.security.quoting import printable
 from kafkasource.types import ProducerId, TopicPartition
@@ -187,10 +187,10 @@ _KNOWN: dict[Found, Literal["decided", "undecided", "unknown"]] = {
 }
 
 
-def _record(last: Decision | None, status: DecisionStatus | None) -> Record:
+def _record(last: Decision | None, status: DecisionStatus | None) -> LastRecord:
     if last is None:
-        return Record.NONE
-    return Record.OLDER if status is not None and last.number < status.number else Record.NEWEST
+        return LastRecord.NONE
+    return LastRecord.OLDER if status is not None and last.number < status.number else LastRecord.NEWEST
 
 
 def _status(status: DecisionStatus | None, decided: bool | None) -> Status:

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafkasource.errors import ProtocolError
-from kafkasource.kafka.protocol.primitives import Reader, Writer
+from kafkasource.kafka.protocol.primitives import ByteReader, ByteWriter
 from kafkasource.types import ProducerId
 
 
@@ -70,7 +70,7 @@ class WrittenTransaction:
 
 def pack_transaction(transaction: WrittenTransaction, before: WrittenTransaction | None) -> bytes:
     """The bytes of a transaction behind another of a lower slot, or at the front."""
-    writer = Writer()
+    writer = ByteWriter()
     writer.unsigned_varint(transaction.slot - (before.slot if before else -1) - 1)
     writer.varlong(transaction.producer_id - (before.producer_id if before else 0))
     writer.unsigned_varint(transaction.producer_epoch)
@@ -91,7 +91,7 @@ def unpack_transactions(data: bytes, count: int) -> tuple[WrittenTransaction, ..
     """Exactly `count` transactions and no byte more; raises ProtocolError."""
     if not 0 <= count <= len(data):
         raise ProtocolError(f"{count} transactions cannot be in {len(data)} bytes")
-    reader = Reader(data)
+    reader = ByteReader(data)
     transactions: list[WrittenTransaction] = []
     slot, producer_id = -1, 0
     for _ in range(count):

@@ -161,7 +161,7 @@ answer, a missing right) ends the process's work on the batch where it stands; t
 # Results of begin.
 
 
-class Record(Enum):
+class LastRecord(Enum):
     """The last decision record, in P-marker."""
 
     NONE = "none"  # nothing was decided, or the record has expired
@@ -189,21 +189,22 @@ class Found(Enum):
     STATUS_UNKNOWN = "the status' batch, and nobody knows"
 
 
-FOUND: dict[tuple[Record, Status], Found] = {
-    (Record.NONE, Status.NONE): Found.NOTHING,
-    (Record.NONE, Status.UNDECIDED): Found.STATUS_UNDECIDED,
-    (Record.NONE, Status.ENDED): Found.STATUS_DECIDED,
-    (Record.NONE, Status.DECIDING_COMMITTED): Found.STATUS_UNKNOWN,  # which task transactions it had is not known
-    (Record.NONE, Status.DECIDING_FORGOTTEN): Found.STATUS_UNKNOWN,
-    (Record.OLDER, Status.UNDECIDED): Found.RECORDS_BATCH,
-    (Record.OLDER, Status.ENDED): Found.STATUS_DECIDED,
-    (Record.OLDER, Status.DECIDING_COMMITTED): Found.STATUS_UNKNOWN,
-    (Record.OLDER, Status.DECIDING_FORGOTTEN): Found.RECORDS_BATCH,  # a decision would have replaced the older record
-    (Record.NEWEST, Status.NONE): Found.RECORDS_BATCH,
-    (Record.NEWEST, Status.UNDECIDED): Found.RECORDS_BATCH,
-    (Record.NEWEST, Status.ENDED): Found.RECORDS_BATCH,
-    (Record.NEWEST, Status.DECIDING_COMMITTED): Found.RECORDS_BATCH,
-    (Record.NEWEST, Status.DECIDING_FORGOTTEN): Found.RECORDS_BATCH,
+FOUND: dict[tuple[LastRecord, Status], Found] = {
+    (LastRecord.NONE, Status.NONE): Found.NOTHING,
+    (LastRecord.NONE, Status.UNDECIDED): Found.STATUS_UNDECIDED,
+    (LastRecord.NONE, Status.ENDED): Found.STATUS_DECIDED,
+    (LastRecord.NONE, Status.DECIDING_COMMITTED): Found.STATUS_UNKNOWN,  # which task transactions it had is not known
+    (LastRecord.NONE, Status.DECIDING_FORGOTTEN): Found.STATUS_UNKNOWN,
+    (LastRecord.OLDER, Status.UNDECIDED): Found.RECORDS_BATCH,
+    (LastRecord.OLDER, Status.ENDED): Found.STATUS_DECIDED,
+    (LastRecord.OLDER, Status.DECIDING_COMMITTED): Found.STATUS_UNKNOWN,
+    # A decision would have replaced the older record.
+    (LastRecord.OLDER, Status.DECIDING_FORGOTTEN): Found.RECORDS_BATCH,
+    (LastRecord.NEWEST, Status.NONE): Found.RECORDS_BATCH,
+    (LastRecord.NEWEST, Status.UNDECIDED): Found.RECORDS_BATCH,
+    (LastRecord.NEWEST, Status.ENDED): Found.RECORDS_BATCH,
+    (LastRecord.NEWEST, Status.DECIDING_COMMITTED): Found.RECORDS_BATCH,
+    (LastRecord.NEWEST, Status.DECIDING_FORGOTTEN): Found.RECORDS_BATCH,
 }
 """An older record without a status cannot be: it is older than the status."""
 

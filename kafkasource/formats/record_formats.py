@@ -11,7 +11,7 @@ from kafkasource.errors import SchemaError
 from kafkasource.formats.avro.decode import AvroDecoder
 from kafkasource.formats.avro.parse import parse_schema
 from kafkasource.formats.bounds import reading_a_schema
-from kafkasource.formats.decoding.decode import Decoded
+from kafkasource.formats.decoding.decode import DecodedColumn
 from kafkasource.formats.protobuf.decode import ProtobufDecoder
 from kafkasource.formats.protobuf.message_index import MessageIndex
 from kafkasource.formats.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
@@ -37,7 +37,7 @@ class RecordFormat(Protocol):
 
     def batches(
         self, values: pa.Array, most_bytes: int, *, skip_bytes: int, programs: memoryview | None
-    ) -> Iterator[Decoded | Pieces]:
+    ) -> Iterator[DecodedColumn | Pieces]:
         """Decode all rows as `formats.decoding.decode.Decoder` does."""
 
 

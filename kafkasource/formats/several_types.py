@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from kafkasource.errors import SchemaError
 from kafkasource.formats.avro.decode import AvroDecoder
 from kafkasource.formats.avro.parse import parse_schema
-from kafkasource.formats.avro.schema import Record, Schema, Union, records_of, short
-from kafkasource.formats.decoding.decode import NOT_DECODED, Decoded, Fault, view_of
+from kafkasource.formats.avro.schema import AvroRecord, Schema, Union, records_of, short
+from kafkasource.formats.decoding.decode import NOT_DECODED, DecodedColumn, Fault, view_of
 from kafkasource.formats.protobuf.decode import ProtobufDecoder
 from kafkasource.formats.protobuf.message_index import MessageIndex
 from kafkasource.formats.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
@@ -25,7 +25,7 @@ from kafkasource.formats.protobuf.schema import MessageType, ProtobufSchema, rea
 from kafkasource.formats.protobuf.writer_schema import schema_of
 from kafkasource.formats.schema_source import AVRO, PROTOBUF, RecordType, RegisteredSchema
 
-_NO_OTHER = Record("kafkasource.NoOther", ())
+_NO_OTHER = AvroRecord("kafkasource.NoOther", ())
 _NOT_NAMED = "NotInRecordTypes"
 
 
@@ -46,7 +46,7 @@ def only_record(schema: RegisteredSchema) -> str:
     if schema.kind != AVRO:
         return only_message(read_schema(schema.text, schema.texts_by_name)).full_name
     found = parse_schema(schema.text, schema.texts_by_name, defaults=False)
-    if not isinstance(found, Record):
+    if not isinstance(found, AvroRecord):
         raise SchemaError("$: the schema is not a record")
     return found.name
 
@@ -58,7 +58,7 @@ def column_names(full_names: Sequence[str]) -> list[str]:
     return [full if often[last] > 1 else last for full, last in zip(full_names, shorts, strict=True)]
 
 
-def _record(schema: Schema, name: str) -> Record | None:
+def _record(schema: Schema, name: str) -> AvroRecord | None:
     """Find a record by its full name, or by a last part that only one record has."""
     found = records_of(schema)
     if name in found:
@@ -93,8 +93,8 @@ class AvroTypes:
         schema = parse_schema(writer.text, writer.texts_by_name, defaults=False)
         records = records_of(schema)
         branches = schema.branches if isinstance(schema, Union) else (schema,)
-        if not any(isinstance(branch, Record) and branch.name in self._known for branch in branches):
-            shown = schema.name if isinstance(schema, Record) else "no record"
+        if not any(isinstance(branch, AvroRecord) and branch.name in self._known for branch in branches):
+            shown = schema.name if isinstance(schema, AvroRecord) else "no record"
             raise _not_named(shown, self._names)
         if isinstance(schema, Union):
             schema = Union(tuple(self._named_or_unreadable(branch) for branch in branches))
@@ -102,13 +102,13 @@ class AvroTypes:
 
     def _named_or_unreadable(self, branch: Schema) -> Schema:
         """Resolution compares the last parts of names, too: what is not named must not pass for what is."""
-        if isinstance(branch, Record) and branch.name not in self._known:
+        if isinstance(branch, AvroRecord) and branch.name not in self._known:
             return replace(branch, name=f"{branch.name}.{_NOT_NAMED}")
         return branch
 
     def batches(
         self, values: pa.Array, most_bytes: int, *, skip_bytes: int, programs: memoryview | None
-    ) -> Iterator[Decoded]:
+    ) -> Iterator[DecodedColumn]:
         for piece in self._decoder.batches(values, most_bytes, skip_bytes=skip_bytes, programs=programs):
             members = piece.array.flatten()[: self.type.num_fields]
             yield replace(piece, array=_struct(members, self.type, piece.array.is_null()))
@@ -181,7 +181,7 @@ class ProtobufTypes:
             yield Pieces(array, start, end, tuple(faults))
             start = end
 
-    def _faults(self, parts: Sequence[Decoded], end: int) -> Iterator[Fault]:
+    def _faults(self, parts: Sequence[DecodedColumn], end: int) -> Iterator[Fault]:
         for name, part in zip(self._columns, parts, strict=True):
             for fault in part.faults():
                 if fault.row < end:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafkasource.errors import KafkaSourceError
 from kafkasource.exactly_once.query_identity import location_parts
 from kafkasource.kafka.security.quoting import without_password
-from kafkasource.mirror.positions import Reader, Record, from_text, to_text
+from kafkasource.mirror.positions import MirrorReader, PositionRecord, from_text, to_text
 from kafkasource.mirror.restart import Progress
 from kafkasource.source.plan.checkpoint import Files, checkpoint_in
 
@@ -144,7 +144,7 @@ def files_at(location: str, spark: SparkSession, default_scheme: str) -> MirrorF
     return LocalFiles(location) if scheme == "file" else HadoopFiles(location, spark)
 
 
-def newest_record(files: Files, folder: str) -> Record | None:
+def newest_record(files: Files, folder: str) -> PositionRecord | None:
     """The record in this folder. Raises KafkaSourceError where it cannot be read."""
     numbers = [int(match[1]) for match in map(_RECORD.fullmatch, files.names(folder)) if match]
     if not numbers:
@@ -153,7 +153,7 @@ def newest_record(files: Files, folder: str) -> Record | None:
     return from_text(files.text(path), without_password(f"{files.location}/{path}"))
 
 
-def record_before_rename(files: Files, sources: Collection[str], cluster_id: str | None) -> Record | None:
+def record_before_rename(files: Files, sources: Collection[str], cluster_id: str | None) -> PositionRecord | None:
     """The record of a source that is not among these any more, and whose cluster has this id."""
     for name in files.names("") if cluster_id is not None else ():
         record = None if name in sources else newest_record(files, name)
@@ -162,7 +162,7 @@ def record_before_rename(files: Files, sources: Collection[str], cluster_id: str
     return None
 
 
-def progress_of(files: Files, source: str, reader: Reader) -> Progress:
+def progress_of(files: Files, source: str, reader: MirrorReader) -> Progress:
     """Read the progress of this reader of a source from its checkpoint."""
     found = checkpoint_in(files, f"{source}/{reader.name}")
     if found is None:
@@ -175,11 +175,11 @@ def progress_of(files: Files, source: str, reader: Reader) -> Progress:
     return Progress(start.offsets if start is not None else reader.start or {}, True, ids)
 
 
-def save(files: MirrorFiles, record: Record) -> None:
+def save(files: MirrorFiles, record: PositionRecord) -> None:
     files.write(f"{record.source}/{_file(record.number)}", to_text(record))
 
 
-def tidy(files: MirrorFiles, record: Record) -> None:
+def tidy(files: MirrorFiles, record: PositionRecord) -> None:
     """Delete all that this record does not name."""
     kept = {_file(record.number), *(reader.name for reader in record.readers)}
     for name in files.names(record.source):

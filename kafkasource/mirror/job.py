@@ -25,8 +25,8 @@ from kafkasource.mirror.checkpoint_lock import CheckpointLocks
 from kafkasource.mirror.cluster_ids import cluster_ids
 from kafkasource.mirror.files import MirrorFiles, files_at, newest_record
 from kafkasource.mirror.plan import Plan, Route, reader_options, routes, with_refused
-from kafkasource.mirror.positions import FlowRules, Reader, Record, carried_over
-from kafkasource.mirror.restart import Source
+from kafkasource.mirror.positions import FlowRules, MirrorReader, PositionRecord, carried_over
+from kafkasource.mirror.restart import SourceTopics
 from kafkasource.mirror.source_logs import source_now, topics_now
 from kafkasource.mirror.source_run import POLL_S, SourceRun, name_of
 from kafkasource.mirror.topics import TopicKeeper
@@ -207,14 +207,14 @@ class SparkEngine:
     def topics(self, route: Route) -> Collection[str]:
         return topics_now(route)
 
-    def source_now(self, route: Route, known: Collection[str], first: bool) -> Source:
+    def source_now(self, route: Route, known: Collection[str], first: bool) -> SourceTopics:
         return source_now(route, known, first)
 
     def query(
         self,
         route: Route,
-        record: Record,
-        reader: Reader,
+        record: PositionRecord,
+        reader: MirrorReader,
         stop_file: Path,
         *,
         flows: Sequence[FlowRules] | None = None,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from kafkasource import options
 from kafkasource.errors import OptionError
 from kafkasource.mirror.flow import SAME_NAME, Flow, pattern_of
-from kafkasource.mirror.positions import FlowRules, Reader, Record, SourceRules, offsets_json
+from kafkasource.mirror.positions import FlowRules, MirrorReader, PositionRecord, SourceRules, offsets_json
 from kafkasource.mirror.ways import Ways
 from kafkasource.options.java_regex import compile_java
 from kafkasource.sink.clusters.origin import ORIGIN_HEADER, UnlessFrom
@@ -256,8 +256,8 @@ def routes(plan: Plan, cluster_ids: Mapping[str, str | None] | None = None) -> l
 def reader_options(
     plan: Plan,
     route: Route,
-    record: Record,
-    reader: Reader,
+    record: PositionRecord,
+    reader: MirrorReader,
     *,
     flows: Iterable[FlowRules] | None = None,
     front: Mapping[TopicPartition, int] | None = None,

@@ -7,8 +7,8 @@ reader that carries it; positions of flows and topics that no reader carries are
 One shared reader carries each topic to all flows that are at its front, the furthest position that any flow has there.
 Topics in which a flow is behind the front have a catch-up reader, for this flow alone, until it reaches the front.
 
-The `Record` beside the checkpoints says all this, and which plan the readers run under. A plan that differs from it
-takes effect by `replan`: from the positions that all readers have reached to new readers.
+The `PositionRecord` beside the checkpoints says all this, and which plan the readers run under. A plan that differs
+from it takes effect by `replan`: from the positions that all readers have reached to new readers.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class SourceRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class MirrorReader:
     """One streaming query. Its name is the name of its folder: `7`, or `7-to-west` for a catch-up."""
 
     name: str
@@ -81,24 +81,24 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class PositionRecord:
     """The contents of the file beside the checkpoints."""
 
     number: int  # each record has a higher one than the last
     source: str
     cluster_ids: Mapping[str, str | None]  # of the source and of all targets with positions; None: not known
     rules: SourceRules  # that the readers run under
-    readers: tuple[Reader, ...]
+    readers: tuple[MirrorReader, ...]
     parked: Positions
     topic_ids: Mapping[str, str]  # of topics in which there are positions, as far as brokers have them
     came_from: str | None = None  # the name that the source had before it was renamed
 
     @property
-    def shared(self) -> Reader:
+    def shared(self) -> MirrorReader:
         return self.readers[0]
 
     @property
-    def catch_ups(self) -> tuple[Reader, ...]:
+    def catch_ups(self) -> tuple[MirrorReader, ...]:
         return self.readers[1:]
 
 
@@ -111,7 +111,7 @@ class Logs:
     from_latest: bool = False  # `startingOffsets` is latest
 
 
-def reached(record: Record, done: Mapping[tuple[str, FlowKey], PartitionOffsets]) -> Positions:
+def reached(record: PositionRecord, done: Mapping[tuple[str, FlowKey], PartitionOffsets]) -> Positions:
     """The positions of all flows. `done`: by reader and flow the next offsets, where its checkpoint has any."""
     found = {key: dict(offsets) for key, offsets in record.parked.items()}
     for reader in record.readers:
@@ -124,7 +124,7 @@ def reached(record: Record, done: Mapping[tuple[str, FlowKey], PartitionOffsets]
 
 def replan(
     number: int, rules: SourceRules, known: Mapping[FlowKey, PartitionOffsets], logs: Logs, ran: SourceRules | None
-) -> tuple[tuple[Reader, ...], Positions]:
+) -> tuple[tuple[MirrorReader, ...], Positions]:
     """The readers of a new record, the shared one first, and the positions that are parked.
 
     `known`: all positions. `ran`: the rules that held until now; None: there are no positions yet. A partition that
@@ -135,20 +135,20 @@ def replan(
     behind = {key: {tp.topic for tp, offset in places.items() if offset < front[tp]} for key, places in at.items()}
     sharing = tuple(flow.without(behind[flow.key]) for flow in rules.flows)
     shared = {tp: front[tp] for flow in rules.flows for tp in at[flow.key] if tp.topic not in behind[flow.key]}
-    readers = [Reader(str(number), sharing, shared if ran is not None or any(known.values()) else None)]
+    readers = [MirrorReader(str(number), sharing, shared if ran is not None or any(known.values()) else None)]
     for flow in rules.flows:
         topics = behind[flow.key]
         start = {tp: offset for tp, offset in at[flow.key].items() if tp.topic in topics}
         if start:
             end = {tp: front[tp] for tp in start}
-            readers.append(Reader(f"{number}-to-{flow.target}", (flow.only(topics),), start, end))
+            readers.append(MirrorReader(f"{number}-to-{flow.target}", (flow.only(topics),), start, end))
     parked = {
         key: {tp: offset for tp, offset in places.items() if tp not in at.get(key, {})} for key, places in known.items()
     }
     return tuple(readers), {key: places for key, places in parked.items() if places}
 
 
-def front_now(catch_up: Reader, shared: PartitionOffsets) -> Offsets:
+def front_now(catch_up: MirrorReader, shared: PartitionOffsets) -> Offsets:
     """The ends up to which a catch-up may read: the shared reader's positions, in the topics that the catch-up
     carries."""
     return {tp: max(end, shared.get(tp, end)) for tp, end in (catch_up.end or {}).items()}
@@ -201,7 +201,7 @@ def _front(several: Iterable[PartitionOffsets]) -> Offsets:
     return front
 
 
-def carried_over(record: Record, ids: Mapping[str, str | None], used: Collection[str]) -> dict[str, str]:
+def carried_over(record: PositionRecord, ids: Mapping[str, str | None], used: Collection[str]) -> dict[str, str]:
     """Clusters that have another name in the file now, old name to new. `ids`: by name, of the file's clusters.
 
     Raises OptionError where a name that is `used` now means another cluster.
@@ -237,7 +237,7 @@ def renamed_rules(rules: SourceRules, names: Mapping[str, str]) -> SourceRules:
 # JSON.
 
 
-def to_text(record: Record) -> str:
+def to_text(record: PositionRecord) -> str:
     document = {
         "version": _VERSION,
         "number": record.number,
@@ -267,13 +267,13 @@ def to_text(record: Record) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-def from_text(text: str, where: str) -> Record:
+def from_text(text: str, where: str) -> PositionRecord:
     """Raises KafkaSourceError, which names `where`, for anything else: a position is never guessed at."""
     try:
         given = json.loads(text)
         if given["version"] != _VERSION:
             raise ValueError(f"version {given['version']}")
-        return Record(
+        return PositionRecord(
             int(given["number"]),
             str(given["source"]),
             dict(given["clusters"]),
@@ -283,7 +283,9 @@ def from_text(text: str, where: str) -> Record:
                 bool(given["rules"]["exactly_once"]),
             ),
             tuple(
-                Reader(each["name"], tuple(map(_flow, each["flows"])), _offsets(each["start"]), _offsets(each["end"]))
+                MirrorReader(
+                    each["name"], tuple(map(_flow, each["flows"])), _offsets(each["start"]), _offsets(each["end"])
+                )
                 for each in given["readers"]
             ),
             {(each["target"], each["topic"]): dict(_offsets(each["offsets"]) or {}) for each in given["parked"]},

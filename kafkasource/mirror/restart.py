@@ -26,9 +26,9 @@ from kafkasource.mirror.positions import (
     FlowKey,
     FlowRules,
     Logs,
+    MirrorReader,
+    PositionRecord,
     Positions,
-    Reader,
-    Record,
     SourceRules,
     carried_over,
     reached,
@@ -51,7 +51,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceTopics:
     """The source's topics now."""
 
     logs: Logs
@@ -62,24 +62,24 @@ class Source:
 class World(Protocol):
     """The files that a restart reads and writes. Each method may raise KafkaSourceError, and block."""
 
-    def progress(self, reader: Reader) -> Progress: ...
+    def progress(self, reader: MirrorReader) -> Progress: ...
 
-    def repeat(self, rules: SourceRules, reader: Reader, flows: tuple[FlowRules, ...]) -> None:
+    def repeat(self, rules: SourceRules, reader: MirrorReader, flows: tuple[FlowRules, ...]) -> None:
         """Finish the open micro-batch of a reader, for these of its flows, and begin no other one."""
 
-    def source(self, rules: SourceRules, known: Collection[str], first: bool) -> Source:
+    def source(self, rules: SourceRules, known: Collection[str], first: bool) -> SourceTopics:
         """The topics of these rules. `known`: topics in which there are positions. `first`: nothing has a position."""
 
-    def save(self, record: Record) -> None:
+    def save(self, record: PositionRecord) -> None:
         """Durable when it returns, and then the newest record."""
 
-    def tidy(self, record: Record) -> None:
+    def tidy(self, record: PositionRecord) -> None:
         """Delete older records, and the folders of readers that this record does not name."""
 
 
 def next_record(
     world: World,
-    record: Record | None,
+    record: PositionRecord | None,
     source: str,
     rules: SourceRules,
     ids: Mapping[str, str | None],
@@ -87,7 +87,7 @@ def next_record(
     again: bool = False,
     fail_on_data_loss: bool = True,
     warn: Callable[[str], None] = log.warning,
-) -> Record:
+) -> PositionRecord:
     """The record whose readers run next. It is written, if it is new.
 
     `ids`: of all clusters in the file, by name. `again`: plan new readers though the rules are the same: catch-ups
@@ -95,7 +95,9 @@ def next_record(
     micro-batch needs.
     """
     if record is None:
-        return _write(world, Record(0, source, {}, rules, (), {}, {}), source, rules, ids, {}, None, {}, warn, True)
+        return _write(
+            world, PositionRecord(0, source, {}, rules, (), {}, {}), source, rules, ids, {}, None, {}, warn, True
+        )
     used = {source, *(flow.target for flow in rules.flows)}
     names = carried_over(record, ids, used)
     for old, new in names.items():
@@ -119,13 +121,13 @@ def next_record(
 
 def _without_removed(
     world: World,
-    record: Record,
+    record: PositionRecord,
     progress: Mapping[str, Progress],
     rules: SourceRules,
     names: Mapping[str, str],
     clusters: Collection[str],
     warn: Callable[[str], None],
-) -> Record:
+) -> PositionRecord:
     """The record without the flows that take no part when open micro-batches are finished.
 
     It is written first: once such a batch is finished, nothing else shows that it is not at those targets.
@@ -167,7 +169,7 @@ def _without_removed(
 
 
 def _takes_part(
-    record: Record, flow: FlowRules, rules: SourceRules, names: Mapping[str, str], clusters: Collection[str]
+    record: PositionRecord, flow: FlowRules, rules: SourceRules, names: Mapping[str, str], clusters: Collection[str]
 ) -> bool:
     """Does the flow take part when its open micro-batch is finished? Under exactly once it has to."""
     target = names.get(flow.target, flow.target)
@@ -186,7 +188,7 @@ def _takes_part(
 
 
 def _settled(
-    world: World, record: Record, progress: Mapping[str, Progress]
+    world: World, record: PositionRecord, progress: Mapping[str, Progress]
 ) -> tuple[dict[tuple[str, FlowKey], PartitionOffsets], dict[str, str]]:
     """The next offsets of each reader's flows, and the ids of their topics, when no micro-batch is open any more."""
     done: dict[tuple[str, FlowKey], PartitionOffsets] = {}
@@ -206,7 +208,7 @@ def _settled(
 
 def _write(
     world: World,
-    record: Record,
+    record: PositionRecord,
     source: str,
     rules: SourceRules,
     ids: Mapping[str, str | None],
@@ -215,7 +217,7 @@ def _write(
     topic_ids: Mapping[str, str],
     warn: Callable[[str], None],
     fail_on_data_loss: bool,
-) -> Record:
+) -> PositionRecord:
     now = world.source(rules, {tp.topic for places in known.values() for tp in places}, ran is None)
     running = {flow.key: flow for flow in (ran.flows if ran is not None else ())}
     made_again = {topic for topic, its in topic_ids.items() if now.topic_ids.get(topic, its) != its}
@@ -235,7 +237,7 @@ def _write(
     readers, parked = replan(number, rules, known, now.logs, ran)
     kept = {**{topic: its for topic, its in topic_ids.items() if topic not in gone}, **now.topic_ids}
     used = dict.fromkeys((source, *(flow.target for flow in rules.flows), *(target for target, _ in parked)))
-    found = Record(
+    found = PositionRecord(
         number,
         source,
         {name: ids.get(name) or record.cluster_ids.get(name) for name in used},
@@ -254,7 +256,7 @@ def _has(places: PartitionOffsets, topic: str) -> bool:
     return any(tp.topic == topic for tp in places)
 
 
-def _parked(record: Record, topic: str) -> bool:
+def _parked(record: PositionRecord, topic: str) -> bool:
     """Whether only parked positions are in this topic: nothing carried it, so nobody missed a record of it."""
     return not any(flow.takes(topic) for reader in record.readers for flow in reader.flows)
 

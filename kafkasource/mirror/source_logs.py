@@ -10,7 +10,7 @@ from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.mirror.plan import Route
 from kafkasource.mirror.positions import Logs
-from kafkasource.mirror.restart import Source
+from kafkasource.mirror.restart import SourceTopics
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import LATEST, Offsets, StreamOffset
 from kafkasource.source.plan.positions import AtOffsets, AtTimestamps, Position, starting_position
@@ -18,7 +18,7 @@ from kafkasource.source.plan.subscription import parse_subscription
 from kafkasource.types import TopicPartition
 
 
-def source_now(route: Route, known: Collection[str], first: bool) -> Source:
+def source_now(route: Route, known: Collection[str], first: bool) -> SourceTopics:
     """The topics that the route takes, and which of the `known` topics were deleted.
 
     `first`: nothing has a position, so the readers start as the options say. Blocks; raises the errors of clients.
@@ -32,7 +32,7 @@ def source_now(route: Route, known: Collection[str], first: bool) -> Source:
         configured = earliest if first else {**earliest, **_configured(start, earliest, reader)}
         missing = set(known) - {tp.topic for tp in partitions}
         ids = {topic: str(its) for topic, its in reader.topic_ids(earliest).items()}
-        return Source(
+        return SourceTopics(
             Logs(configured, earliest, isinstance(start, AtOffsets) and start.everywhere == LATEST),
             ids,
             reader.deleted(missing, StreamOffset({})) if missing else (),

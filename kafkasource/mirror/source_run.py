@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Protocol
 from kafkasource.errors import KafkaSourceError
 from kafkasource.mirror.files import MirrorFiles, newest_record, progress_of, record_before_rename, save, tidy
 from kafkasource.mirror.plan import MOST_OFFSETS, Route
-from kafkasource.mirror.positions import FlowRules, Reader, Record, SourceRules, capped, front_now, rest
-from kafkasource.mirror.restart import Progress, Source, next_record
+from kafkasource.mirror.positions import FlowRules, MirrorReader, PositionRecord, SourceRules, capped, front_now, rest
+from kafkasource.mirror.restart import Progress, SourceTopics, next_record
 from kafkasource.source.plan.offsets import PartitionOffsets
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ FIRST_ANSWER_S = 10.0  # how long a start waits for ids that only other sources'
 _BETWEEN_TRIGGERS = "Waiting for next trigger"  # Spark shows this status only after the first trigger
 
 
-class Keeper(Protocol):
+class TopicKeeper(Protocol):
     """Keeps the topics at the targets."""
 
     def start(self) -> None: ...
@@ -62,18 +62,18 @@ class Engine(Protocol):
     def ids(self) -> Mapping[str, str | None]:
         """The ids of all clusters in the file, by name."""
 
-    def keeper(self, route: Route) -> Keeper: ...
+    def keeper(self, route: Route) -> TopicKeeper: ...
 
     def topics(self, route: Route) -> Collection[str]:
         """The names of the topics that the source has now."""
 
-    def source_now(self, route: Route, known: Collection[str], first: bool) -> Source: ...
+    def source_now(self, route: Route, known: Collection[str], first: bool) -> SourceTopics: ...
 
     def query(
         self,
         route: Route,
-        record: Record,
-        reader: Reader,
+        record: PositionRecord,
+        reader: MirrorReader,
         stop_file: Path,
         *,
         flows: Sequence[FlowRules] | None = None,
@@ -93,7 +93,7 @@ class Ended(Exception):
 class Running:
     """A reader of the record, and how its query fares."""
 
-    reader: Reader
+    reader: MirrorReader
     query: StreamingQuery | None = None
     stop_file: Path = Path()
     error: str | None = None
@@ -117,7 +117,7 @@ class SourceRun:
     first_pause_s: float = FIRST_PAUSE_S
     poll_s: float = POLL_S
 
-    record: Record | None = None
+    record: PositionRecord | None = None
     running: list[Running] = field(default_factory=list)
     done: bool = False  # with `once`: all is copied
     failure: BaseException | None = None  # of the last attempt to start, or of a query; None while all is well
@@ -128,7 +128,7 @@ class SourceRun:
         self._ending = threading.Event()
         self._stopped = threading.Event()
         self._lock = threading.Lock()  # a query starts, or the run ends
-        self._keeper: Keeper | None = None
+        self._keeper: TopicKeeper | None = None
         self._rests = False
         self._pause_s = self.first_pause_s / 2
         self._caught_up: list[str] | None = None  # with `once`: errors of the catch-ups, when they have run
@@ -251,10 +251,10 @@ class SourceRun:
                 self._check_ending()
                 self._sleep()
 
-    def _outdated(self, source: str, record: Record) -> bool:
+    def _outdated(self, source: str, record: PositionRecord) -> bool:
         return self.engine.route(source).rules != record.rules
 
-    def _next_record(self, route: Route, *, again: bool) -> Record:
+    def _next_record(self, route: Route, *, again: bool) -> PositionRecord:
         files = self.engine.files
         record = newest_record(files, self.source)
         if record is None:
@@ -271,7 +271,7 @@ class SourceRun:
 
     # Readers.
 
-    def _run_readers(self, route: Route, record: Record) -> bool:
+    def _run_readers(self, route: Route, record: PositionRecord) -> bool:
         """Run them until the mirror ends or the rules change. True: catch-ups are done, and may join."""
         shared = Running(record.shared)
         catching = [Running(reader) for reader in record.catch_ups]
@@ -293,7 +293,7 @@ class SourceRun:
                 return True
             self._sleep()
 
-    def _run_once(self, route: Route, record: Record, shared: Running, catching: list[Running]) -> bool:
+    def _run_once(self, route: Route, record: PositionRecord, shared: Running, catching: list[Running]) -> bool:
         """First the catch-ups, up to where the shared reader is; then, under a new record, all there is."""
         if catching and self._caught_up is None:
             left, before = -1, None
@@ -307,7 +307,7 @@ class SourceRun:
             raise KafkaSourceError("; ".join(errors))
         return False
 
-    def _run_to_end(self, route: Route, record: Record, several: list[Running]) -> list[str]:
+    def _run_to_end(self, route: Route, record: PositionRecord, several: list[Running]) -> list[str]:
         """Returns the errors of those that failed."""
         self.running = several
         for each in several:
@@ -328,7 +328,7 @@ class SourceRun:
             self._hold(several)
             raise Ended
 
-    def _look(self, route: Route, record: Record, each: Running) -> None:
+    def _look(self, route: Route, record: PositionRecord, each: Running) -> None:
         """Notice how the query has ended; start it, if it is time."""
         if each.query is not None and not each.query.isActive:
             error, each.query = self.engine.error_of(each.query), None
@@ -359,7 +359,7 @@ class SourceRun:
         each.again_s = self.clock() + each.pause_s
         each.pause_s = min(2 * each.pause_s, LAST_PAUSE_S)
 
-    def _begin(self, route: Route, record: Record, each: Running) -> None:
+    def _begin(self, route: Route, record: PositionRecord, each: Running) -> None:
         front = None
         if each.reader.catches_up:
             each.topics = self.engine.topics(route)
@@ -369,7 +369,7 @@ class SourceRun:
         self._start(route, record, each, front=front, once=self.once or front is not None)
         each.error, each.finished = None, False
 
-    def _front(self, record: Record, each: Running) -> PartitionOffsets:
+    def _front(self, record: PositionRecord, each: Running) -> PartitionOffsets:
         """How far a catch-up may read, in the topics that still exist."""
         front = front_now(each.reader, self._done(record.shared))
         return {tp: end for tp, end in front.items() if tp.topic in each.topics}
@@ -377,7 +377,7 @@ class SourceRun:
     def _start(
         self,
         route: Route,
-        record: Record,
+        record: PositionRecord,
         each: Running,
         *,
         flows: Sequence[FlowRules] | None = None,
@@ -397,7 +397,7 @@ class SourceRun:
                 route, record, each.reader, each.stop_file, flows=flows, front=front, once=once
             )
 
-    def _is_close(self, record: Record, each: Running) -> bool:
+    def _is_close(self, record: PositionRecord, each: Running) -> bool:
         """Has a catch-up ended a round, and is at most about a micro-batch left? If more is left, it goes on."""
         if not each.finished:
             return False
@@ -410,7 +410,7 @@ class SourceRun:
         given = self.engine.route(self.source).read.get("maxOffsetsPerTrigger")
         return int(given) if given is not None else MOST_OFFSETS
 
-    def _joined(self, route: Route, record: Record, close: Sequence[Running]) -> bool:
+    def _joined(self, route: Route, record: PositionRecord, close: Sequence[Running]) -> bool:
         """Hold all readers, and let catch-ups that are close read their rest. False: none could read all of it."""
         self._hold(self.running)
         whole = 0
@@ -433,7 +433,7 @@ class SourceRun:
         if error is not None:
             raise KafkaSourceError(f"query {name_of(self.source, each.reader)}: {error}")
 
-    def _repeat(self, route: Route, record: Record, reader: Reader, flows: Sequence[FlowRules]) -> None:
+    def _repeat(self, route: Route, record: PositionRecord, reader: MirrorReader, flows: Sequence[FlowRules]) -> None:
         targets = ", ".join(flow.target for flow in flows)
         log.warning("%s: finishing the micro-batch that was open under the plan of before, to %s", self.source, targets)
         each = Running(reader)
@@ -472,7 +472,7 @@ class SourceRun:
         idle = status["message"] == _BETWEEN_TRIGGERS and not status["isTriggerActive"]
         return idle or not each.stop_file.exists()
 
-    def _done(self, reader: Reader) -> PartitionOffsets:
+    def _done(self, reader: MirrorReader) -> PartitionOffsets:
         return progress_of(self.engine.files, self.source, reader).done or reader.start or {}
 
     def _check_ending(self) -> None:
@@ -486,24 +486,24 @@ class SourceRun:
 class _World:
     """Reads and writes for a restart of one run."""
 
-    def __init__(self, run: SourceRun, route: Route, record: Record | None) -> None:
+    def __init__(self, run: SourceRun, route: Route, record: PositionRecord | None) -> None:
         self._run, self._route, self._record = run, route, record
         self._folder = record.source if record is not None else run.source
 
-    def progress(self, reader: Reader) -> Progress:
+    def progress(self, reader: MirrorReader) -> Progress:
         return progress_of(self._run.engine.files, self._folder, reader)
 
-    def repeat(self, rules: SourceRules, reader: Reader, flows: Sequence[FlowRules]) -> None:
+    def repeat(self, rules: SourceRules, reader: MirrorReader, flows: Sequence[FlowRules]) -> None:
         assert self._record is not None
         self._run._repeat(self._route, self._record, reader, flows)
 
-    def source(self, rules: SourceRules, known: Collection[str], first: bool) -> Source:
+    def source(self, rules: SourceRules, known: Collection[str], first: bool) -> SourceTopics:
         return self._run.engine.source_now(self._route, known, first)
 
-    def save(self, record: Record) -> None:
+    def save(self, record: PositionRecord) -> None:
         save(self._run.engine.files, record)
 
-    def tidy(self, record: Record) -> None:
+    def tidy(self, record: PositionRecord) -> None:
         files = self._run.engine.files
         tidy(files, record)
         before = record.came_from
@@ -514,7 +514,7 @@ class _World:
             files.delete(before)
 
 
-def name_of(source: str, reader: Reader) -> str:
+def name_of(source: str, reader: MirrorReader) -> str:
     """The name of a reader's query."""
     return f"mirror-{source}-to-{reader.flows[0].target}" if reader.catches_up else f"mirror-{source}"
 

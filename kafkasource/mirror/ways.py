@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from kafkasource.mirror.flow import EVERY_TOPIC, Flow
-from kafkasource.sink.clusters.origin import Step, shortest_ways
+from kafkasource.sink.clusters.origin import PlannedFlow, shortest_ways
 
 _MOST_WAYS = 10_000  # the search for a missed cluster ends after this many flows
 _ANY_TOPIC = "a-topic"  # for `_whole`, whose flows take every topic
@@ -21,7 +21,7 @@ class Ways:
     """The ways that records take through the flows of a plan."""
 
     def __init__(self, flows: Sequence[Flow], clusters: Iterable[str]) -> None:
-        self._steps = tuple(Step(flow.source, flow.target, flow.template, flow.pattern) for flow in flows)
+        self._steps = tuple(PlannedFlow(flow.source, flow.target, flow.template, flow.pattern) for flow in flows)
         self._whole = tuple(step._replace(pattern="") for step in self._steps)  # as if each took every topic
         self._clusters = sorted(clusters)
         self._by_other_ways = {
@@ -33,7 +33,7 @@ class Ways:
         )
         self.need_headers = any(self._by_other_ways.values()) and not names_tell
 
-    def steps(self, ids: Mapping[str, str]) -> tuple[Step, ...]:
+    def steps(self, ids: Mapping[str, str]) -> tuple[PlannedFlow, ...]:
         """The flows, with the ids of the clusters in place of their names."""
         return tuple(step._replace(source=ids[step.source], target=ids[step.target]) for step in self._steps)
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 
 from kafkasource.kafka.protocol.apis import API_VERSIONS, APIS, INIT_PRODUCER_ID, METADATA, PRODUCE, Api
 from kafkasource.kafka.protocol.frames import FrameReader, encode_response
-from kafkasource.kafka.protocol.primitives import Reader
+from kafkasource.kafka.protocol.primitives import ByteReader
 from kafkasource.kafka.protocol.schema import Body
 
 TOPIC, PARTITIONS = "t", 8
@@ -52,7 +52,7 @@ class NullBroker:
                     connection.sendall(self._answer(frame))
 
     def _answer(self, frame: memoryview) -> bytes:
-        reader = Reader(frame)
+        reader = ByteReader(frame)
         api, version, correlation_id = APIS[reader.int16()], reader.int16(), reader.int32()
         reader.nullable_string()
         if api.request.is_flexible(version):

@@ -15,8 +15,8 @@ from kafkasource.exactly_once.states import (
     BatchPlan,
     Found,
     Last,
+    LastRecord,
     Order,
-    Record,
     Status,
 )
 from kafkasource.exactly_once.task.plan import BegunBatch, plan_task
@@ -26,7 +26,7 @@ IDS = TransactionalIds("p")
 
 # What begin finds.
 
-RECORDS = {Record.NONE: None, Record.OLDER: 7, Record.NEWEST: 8}
+RECORDS = {LastRecord.NONE: None, LastRecord.OLDER: 7, LastRecord.NEWEST: 8}
 STATUSES = {
     Status.NONE: (None, None),
     Status.UNDECIDED: ("undecided", None),
@@ -56,7 +56,7 @@ def test_begin_knows_what_the_table_says(record, status):
 
 
 def test_all_that_begin_can_find_is_in_the_table():
-    assert set(product(Record, Status)) - FOUND.keys() == {(Record.OLDER, Status.NONE)}
+    assert set(product(LastRecord, Status)) - FOUND.keys() == {(LastRecord.OLDER, Status.NONE)}
 
 
 # The batch that is to be written.

@@ -10,16 +10,16 @@ from kafkasource.errors import SchemaError
 from kafkasource.formats.avro.parse import MOST_DEPTH, parse_schema
 from kafkasource.formats.avro.schema import (
     Again,
-    Array,
+    AvroArray,
+    AvroEnum,
+    AvroField,
+    AvroPrimitive,
+    AvroRecord,
     Branch,
     Default,
-    Enum,
-    Field,
     Fixed,
     Logical,
     Map,
-    Primitive,
-    Record,
     Union,
     records_of,
 )
@@ -48,16 +48,16 @@ def test_a_schema_of_every_type_is_what_the_specification_calls_it():
         namespace="shop",
         aliases=["Purchase"],
     )
-    colour = Enum("shop.Colour", ("RED", "BLUE"), (), "RED")
+    colour = AvroEnum("shop.Colour", ("RED", "BLUE"), (), "RED")
     key = Fixed("other.Key", 4, ("other.Old", "a.Older"))
-    assert parsed(node) == Record(
+    assert parsed(node) == AvroRecord(
         "shop.R",
         (
-            Field("id", Primitive("long"), ("number",)),
-            Field("colour", colour),
-            Field("key", key),
-            Field("tags", Array(Primitive("string")), (), Default(())),
-            Field("more", Map(Union((Primitive("null"), Primitive("double"))))),
+            AvroField("id", AvroPrimitive("long"), ("number",)),
+            AvroField("colour", colour),
+            AvroField("key", key),
+            AvroField("tags", AvroArray(AvroPrimitive("string")), (), Default(())),
+            AvroField("more", Map(Union((AvroPrimitive("null"), AvroPrimitive("double"))))),
         ),
         ("shop.Purchase",),
     )
@@ -156,7 +156,7 @@ def test_a_record_within_itself_is_there_again_also_over_references():
     references = {"A": record(field("b", "B"), name="A"), "B": record(field("a", ["null", "A"]), name="B")}
     records = records_of(parsed("A", references))
     assert set(records) == {"A", "B"}
-    assert records["B"].fields[0].schema == Union((Primitive("null"), Again("A")))
+    assert records["B"].fields[0].schema == Union((AvroPrimitive("null"), Again("A")))
     with pytest.raises(SchemaError, match="A is not defined by the reference of this name"):
         parsed("A", {"A": {"type": "array", "items": "A"}})
 
@@ -225,7 +225,7 @@ def test_comments_and_a_byte_order_mark_are_passed_over_as_by_avro_1_12():
         {"name": "a", "type": "string", "default": "// no /* comment */ \\" \\\\"} // \\" the last
       ]} /* after it */ // C:\\"""
     default = '// no /* comment */ " \\'
-    assert parse_schema(text) == Record("R", (Field("a", Primitive("string"), (), Default(default)),))
+    assert parse_schema(text) == AvroRecord("R", (AvroField("a", AvroPrimitive("string"), (), Default(default)),))
     assert parse_schema('"R"', {"R": text}) == parse_schema(text)
 
 

@@ -33,7 +33,7 @@ from kafkasource.kafka.fetch.messages import read_response
 from kafkasource.kafka.group.assignors import ASSIGNORS, assignors_named
 from kafkasource.kafka.group.consumer_protocol import Assignment, Subscription
 from kafkasource.kafka.group.membership import Membership, Terms
-from kafkasource.kafka.group.states import State
+from kafkasource.kafka.group.states import MemberState
 from kafkasource.kafka.network.connection import Connection
 from kafkasource.kafka.network.metadata import Metadata
 from kafkasource.kafka.protocol.apis import API_VERSIONS, FETCH, METADATA
@@ -266,7 +266,7 @@ def reads(rng: random.Random) -> bool:
 
 def memberships(rng: random.Random) -> bool:
     """A member of a group whose coordinator lies."""
-    return belong(rng) is State.CLOSED
+    return belong(rng) is MemberState.CLOSED
 
 
 def writes(rng: random.Random) -> bool:

@@ -17,7 +17,7 @@ from frame_mutations import damaged
 from kafkasource.formats.avro.arrow_types import arrow_type
 from kafkasource.formats.avro.decode import AvroDecoder
 from kafkasource.formats.avro.parse import parse_schema
-from kafkasource.formats.decoding.decode import Decoded
+from kafkasource.formats.decoding.decode import DecodedColumn
 
 MOST_BYTES = 1 << 20
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -200,7 +200,7 @@ def decode(rng: random.Random) -> bool:
         if row == wrong:
             assert row not in bad or not rows[row].is_valid()[0].as_py(), "a bad record is not null"
             continue
-        alone: Decoded = decoder.decode(pa.array([data], pa.binary()), MOST_BYTES)
+        alone: DecodedColumn = decoder.decode(pa.array([data], pa.binary()), MOST_BYTES)
         assert (row in bad) == bool(alone.bad), "what stands beside a record makes it bad"
         assert identical(rows[row], alone.array), "a row has moved"
         assert reader is not writer or row not in bad, "a right record is bad"

@@ -17,7 +17,7 @@ from kafkasource.kafka.group.assignors import ASSIGNORS, assignors_named
 from kafkasource.kafka.group.condition import InterruptibleCondition
 from kafkasource.kafka.group.loop import MemberLoop
 from kafkasource.kafka.group.membership import Membership, Terms
-from kafkasource.kafka.group.states import State
+from kafkasource.kafka.group.states import MemberState
 
 TURNS = 40
 
@@ -44,7 +44,7 @@ def alone(work: Callable[[], bool]) -> bool:
         return work()
 
 
-def belong(rng: random.Random) -> State:
+def belong(rng: random.Random) -> MemberState:
     """A member for some turns, polled now and then; the state it ends in. Raises what its user would be told."""
     net = FakeNet(LyingGroup(rng), seed=rng.random())
     terms = Terms(

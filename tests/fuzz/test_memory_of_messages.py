@@ -16,7 +16,7 @@ from peak_memory import peak_bytes
 from kafkasource.errors import AnswerTooLarge, ProtocolError
 from kafkasource.kafka.protocol.apis import FETCH, METADATA
 from kafkasource.kafka.protocol.message import Message
-from kafkasource.kafka.protocol.primitives import MAX_MEMORY_BYTES, Reader
+from kafkasource.kafka.protocol.primitives import MAX_MEMORY_BYTES, ByteReader
 from kafkasource.kafka.protocol.schema import BYTES, RECORDS, Array, Body, Field, Struct, Type
 
 pytestmark = pytest.mark.slow
@@ -87,7 +87,7 @@ def crowd(fields: Sequence[Field], version: int, path: Sequence[Field], count: i
 
 def charged_bytes(message: Message, version: int, data: bytes) -> int:
     """What the reader is charged for the message."""
-    reader = Reader(data)
+    reader = ByteReader(data)
     assert message.read(version, reader) is not None
     return reader.memory_bytes
 

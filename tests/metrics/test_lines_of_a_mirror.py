@@ -9,7 +9,7 @@ from spark_progress import progress
 
 from kafkasource.mirror import toml_file
 from kafkasource.mirror.plan import routes
-from kafkasource.mirror.positions import Logs, Reader, Record, replan
+from kafkasource.mirror.positions import Logs, MirrorReader, PositionRecord, replan
 from kafkasource.tools.cli.mirror_status import IN_LOG_S, MirrorStatus
 
 BEGAN = 1_700_000_000.0
@@ -36,7 +36,7 @@ topics = ["other"]
 def run():
     (route,) = routes(toml_file.parse(FILE, "mirror.toml"))
     readers, _ = replan(1, route.rules, {}, Logs({}, {}), None)
-    return SimpleNamespace(source="east", record=Record(1, "east", {}, route.rules, readers, {}, {}), errors=[])
+    return SimpleNamespace(source="east", record=PositionRecord(1, "east", {}, route.rules, readers, {}, {}), errors=[])
 
 
 @pytest.fixture
@@ -80,8 +80,8 @@ def test_a_log_gets_a_line_a_minute_of_each_flow_with_rate_lag_and_end(said):
 
 def test_a_flow_that_catches_up_and_what_failed_have_lines_of_their_own(said, run):
     west, north = run.record.rules.flows
-    catch_up = Reader("2-to-north", (north,), {}, {})
-    run.record = replace(run.record, readers=(Reader("2", (west,), {}), catch_up))
+    catch_up = MirrorReader("2-to-north", (north,), {}, {})
+    run.record = replace(run.record, readers=(MirrorReader("2", (west,), {}), catch_up))
     run.errors.append("query mirror-east-to-north: \x1b[2Jno\nleader")
     assert said(IN_LOG_S) == [
         "east->west: the first micro-batch runs",

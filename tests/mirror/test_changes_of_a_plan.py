@@ -17,7 +17,7 @@ from random_inputs import examples
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.mirror import positions, restart
 from kafkasource.mirror.positions import FlowRules, Logs, SourceRules, from_text, front_now, rest, to_text
-from kafkasource.mirror.restart import Progress, Source, next_record
+from kafkasource.mirror.restart import Progress, SourceTopics, next_record
 from kafkasource.types import TopicPartition
 
 TOPICS = ("a", "b", "c.d")
@@ -71,7 +71,7 @@ class World:
     def source(self, rules, known, first):
         self.step()
         nothing = dict.fromkeys(self.logs, 0)
-        return Source(Logs(nothing, nothing), {})
+        return SourceTopics(Logs(nothing, nothing), {})
 
     def save(self, record):
         self.step()

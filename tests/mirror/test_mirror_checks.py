@@ -11,7 +11,7 @@ from kafkasource.mirror import toml_file
 from kafkasource.mirror.files import LocalFiles, save
 from kafkasource.mirror.offset_map import Translated
 from kafkasource.mirror.plan import routes
-from kafkasource.mirror.positions import Reader, Record
+from kafkasource.mirror.positions import MirrorReader, PositionRecord
 from kafkasource.sink.clusters.offset_spans import Mapped, OffsetSpan
 from kafkasource.tools.cli import main, mirror_flows, translate
 from kafkasource.types import TopicPartition
@@ -138,7 +138,9 @@ def status(tmp_path, capsys):
                 (route,) = routes(toml_file.parse(text, "x"), {"east": "E", "west": "W"})
                 start = {ORDERS: LOG_END - 6, TopicPartition("users", 0): LOG_END}
                 ids = {"east": "E", "west": "W"}
-                record = Record(1, "east", ids, route.rules, (Reader("1", route.rules.flows, start),), {}, {})
+                record = PositionRecord(
+                    1, "east", ids, route.rules, (MirrorReader("1", route.rules.flows, start),), {}, {}
+                )
                 save(LocalFiles(str(tmp_path / "ck")), record)
             code = main(["mirror", str(file), *(arguments or ("--status",))])
             told = capsys.readouterr()

@@ -4,13 +4,13 @@ import pytest
 
 from kafkasource.errors import KafkaSourceError
 from kafkasource.mirror.files import HadoopFiles, LocalFiles, newest_record, save, tidy
-from kafkasource.mirror.positions import FlowRules, Reader, Record, SourceRules
+from kafkasource.mirror.positions import FlowRules, MirrorReader, PositionRecord, SourceRules
 
 FLOW = FlowRules("west", "${topic}", "^t$")
 
 
 def record(number):
-    return Record(number, "east", {}, SourceRules((FLOW,)), (Reader(str(number), (FLOW,), {}),), {}, {})
+    return PositionRecord(number, "east", {}, SourceRules((FLOW,)), (MirrorReader(str(number), (FLOW,), {}),), {}, {})
 
 
 @pytest.fixture(params=["local", pytest.param("hadoop", marks=pytest.mark.spark)])

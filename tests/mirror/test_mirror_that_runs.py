@@ -12,7 +12,7 @@ from kafkasource.mirror.flow import Flow
 from kafkasource.mirror.job import Mirror, MirrorFailed
 from kafkasource.mirror.plan import Plan, routes
 from kafkasource.mirror.positions import Logs
-from kafkasource.mirror.restart import Source
+from kafkasource.mirror.restart import SourceTopics
 from kafkasource.mirror.source_run import SourceRun, name_of
 from kafkasource.types import TopicPartition
 
@@ -88,7 +88,7 @@ class FakeEngine:
         return {"t"}
 
     def source_now(self, route, known, first):
-        return Source(Logs({T0: 0}, {T0: 0}), {})
+        return SourceTopics(Logs({T0: 0}, {T0: 0}), {})
 
     def query(self, route, record, reader, stop_file, *, flows=None, front=None, once=False):
         query = FakeQuery(name_of(route.source, reader), stop_file)

@@ -6,15 +6,15 @@ from kafkasource.errors import DataLoss, KafkaSourceError, OptionError
 from kafkasource.mirror.positions import (
     FlowRules,
     Logs,
-    Reader,
-    Record,
+    MirrorReader,
+    PositionRecord,
     SourceRules,
     carried_over,
     from_text,
     replan,
     to_text,
 )
-from kafkasource.mirror.restart import Progress, Source, next_record
+from kafkasource.mirror.restart import Progress, SourceTopics, next_record
 from kafkasource.types import TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -75,12 +75,12 @@ def test_what_is_excluded_or_removed_keeps_its_position():
 
 def record(**more):
     given = {"number": 3, "source": "east", "cluster_ids": {"east": "E", "west": "W"}, "rules": ONE, "parked": {}}
-    given |= {"readers": (Reader("3", ONE.flows, {A0: 0}),), "topic_ids": {"a": "id-1"}}
-    return Record(**given | more)
+    given |= {"readers": (MirrorReader("3", ONE.flows, {A0: 0}),), "topic_ids": {"a": "id-1"}}
+    return PositionRecord(**given | more)
 
 
 def test_a_record_is_what_was_written():
-    reader = Reader("3-to-west", (WEST,), {A0: 0, A1: 3}, {A0: 9, A1: 3})
+    reader = MirrorReader("3-to-west", (WEST,), {A0: 0, A1: 3}, {A0: 9, A1: 3})
     one = record(readers=(record().shared, reader), parked={ARCHIVE.key: {B0: 5}}, came_from="ost")
     assert from_text(to_text(one), "here") == one
 
@@ -136,13 +136,13 @@ THERE = SourceRules((FlowRules("west", "there.${topic}", "^a$"),))
 
 
 def test_the_same_plan_goes_on_with_the_same_readers():
-    world = World(Progress({A0: 5}, open=True), Source(LOGS, {}))
+    world = World(Progress({A0: 5}, open=True), SourceTopics(LOGS, {}))
     assert next_record(world, record(), "east", ONE, IDS) == record()
     assert (world.saved, world.repeated) == ([], [])
 
 
 def test_a_topic_that_was_made_again_meanwhile_is_a_loss_only_where_a_flow_carried_it():
-    world = World(Progress({A0: 5}, topic_ids={"a": "id-1"}), Source(LOGS, {"a": "id-2", "b": "id-3"}))
+    world = World(Progress({A0: 5}, topic_ids={"a": "id-1"}), SourceTopics(LOGS, {"a": "id-2", "b": "id-3"}))
     with pytest.raises(DataLoss, match="Topic a has been deleted and created again"):
         next_record(world, record(), "east", BOTH, {**IDS, "archive": "R"})
     assert world.saved == []
@@ -155,14 +155,14 @@ def test_a_topic_that_was_made_again_meanwhile_is_a_loss_only_where_a_flow_carri
 
 def test_positions_in_a_deleted_topic_are_forgotten():
     said = []
-    world = World(Progress({A0: 5, B0: 7}), Source(Logs({B0: 0}, {B0: 0}), {}, deleted={"a"}))
+    world = World(Progress({A0: 5, B0: 7}), SourceTopics(Logs({B0: 0}, {B0: 0}), {}, deleted={"a"}))
     found = next_record(world, record(), "east", BOTH, {**IDS, "archive": "R"}, warn=said.append)
     assert found.parked == {}
     assert said == ["topic a of east was deleted: its copies stay, and the mirror forgets how far it had read it"]
 
 
 def test_another_template_is_another_flow_and_the_old_one_keeps_its_position():
-    world = World(Progress({A0: 500}), Source(LOGS, {}))
+    world = World(Progress({A0: 500}), SourceTopics(LOGS, {}))
     found = next_record(world, record(), "east", THERE, IDS)
     assert found.shared.start == {A0: 10}
     assert found.parked == {WEST.key: {A0: 500}}

@@ -21,7 +21,18 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from kafkasource.errors import SchemaError
-from kafkasource.formats.avro.schema import Again, Array, Enum, Fixed, Map, Record, Schema, Union, is_null, kind_of
+from kafkasource.formats.avro.schema import (
+    Again,
+    AvroArray,
+    AvroEnum,
+    AvroRecord,
+    Fixed,
+    Map,
+    Schema,
+    Union,
+    is_null,
+    kind_of,
+)
 
 MOST_PRECISION = 38  # of Arrow's decimal128, and of Spark
 NUMBERS = (({"int", "long"}, "long"), ({"float", "double"}, "double"))  # unions that are one number
@@ -49,15 +60,15 @@ _LOGICAL = {
 
 def arrow_type(schema: Schema, place: str = "$") -> pa.DataType:
     """The type of the schema's column. SchemaError with the place where Arrow and Spark have none."""
-    if isinstance(schema, Record):
+    if isinstance(schema, AvroRecord):
         return pa.struct([arrow_field(field.name, field.schema, f"{place}.{field.name}") for field in schema.fields])
-    if isinstance(schema, Array):
+    if isinstance(schema, AvroArray):
         return pa.list_(arrow_field("element", schema.items, f"{place}[]"))
     if isinstance(schema, Map):
         return pa.map_(pa.string(), arrow_field("value", schema.values, f"{place}{{}}"))
     if isinstance(schema, Union):
         return _union_type(schema, place)
-    if isinstance(schema, Enum):
+    if isinstance(schema, AvroEnum):
         return pa.string()
     if isinstance(schema, Again):
         raise SchemaError(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from kafkasource.formats.avro.columns import AvroLayout
 from kafkasource.formats.avro.programs import Programs
-from kafkasource.formats.avro.schema import Record, Schema
+from kafkasource.formats.avro.schema import AvroRecord, Schema
 from kafkasource.formats.decoding.decode import Decoder
 
 
@@ -21,7 +21,7 @@ class AvroDecoder(Decoder):
         for writer in writers:
             self.add(writer)
 
-    def add(self, writer: Schema, records: Mapping[str, Record] | None = None) -> int:
+    def add(self, writer: Schema, records: Mapping[str, AvroRecord] | None = None) -> int:
         """The number of the writer's program. SchemaError with the place where the reader cannot read it.
 
         `records`: as `Programs.add` takes them.

@@ -6,13 +6,13 @@ from typing import Any
 
 from kafkasource.errors import SchemaError
 from kafkasource.formats.avro.schema import (
-    Array,
+    AvroArray,
+    AvroEnum,
+    AvroPrimitive,
+    AvroRecord,
     Branch,
-    Enum,
     Fixed,
     Map,
-    Primitive,
-    Record,
     Schema,
     Union,
     Value,
@@ -32,22 +32,22 @@ def default_value(schema: Schema, given: Any, place: str, steps: Steps) -> Value
     check_place(place)
     if isinstance(schema, Union):
         return _of_union(schema, given, place, steps)
-    if isinstance(schema, Record):
+    if isinstance(schema, AvroRecord):
         return _of_record(schema, given, place, steps)
-    if isinstance(schema, Array) and isinstance(given, list):
+    if isinstance(schema, AvroArray) and isinstance(given, list):
         return tuple(default_value(schema.items, item, f"{place}[{i}]", steps) for i, item in enumerate(given))
     if isinstance(schema, Map) and isinstance(given, dict):
         return tuple(
             (_encoded(key, place), default_value(schema.values, item, f"{place}{{{key}}}", steps))
             for key, item in given.items()
         )
-    if isinstance(schema, Enum) and given in schema.symbols:
+    if isinstance(schema, AvroEnum) and given in schema.symbols:
         return str(given)
     if isinstance(schema, Fixed):
         data = _bytes(given)
         if data is not None and len(data) == schema.size:
             return data
-    if isinstance(schema, Primitive):
+    if isinstance(schema, AvroPrimitive):
         fits, value = _of_primitive(schema.kind, given)
         if fits:
             return value
@@ -66,7 +66,7 @@ def _of_union(schema: Union, given: Any, place: str, steps: Steps) -> Branch:
     raise _refused(schema, given, place)
 
 
-def _of_record(schema: Record, given: Any, place: str, steps: Steps) -> Value:
+def _of_record(schema: AvroRecord, given: Any, place: str, steps: Steps) -> Value:
     if not isinstance(given, dict):
         raise _refused(schema, given, place)
     values: list[Value] = []

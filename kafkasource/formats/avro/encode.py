@@ -26,13 +26,13 @@ from kafkasource.errors import SchemaError
 from kafkasource.formats.avro.arrow_types import members, number_of
 from kafkasource.formats.avro.schema import (
     Again,
-    Array,
-    Enum,
-    Field,
+    AvroArray,
+    AvroEnum,
+    AvroField,
+    AvroPrimitive,
+    AvroRecord,
     Fixed,
     Map,
-    Primitive,
-    Record,
     Schema,
     Union,
     describe,
@@ -145,28 +145,28 @@ class _Compiler(Compiler):
         self.program.at(place)
         if isinstance(schema, Again):
             schema = self._records[schema.name]  # as deep as the column is
-        if isinstance(schema, Record) and types.is_struct(data_type):
+        if isinstance(schema, AvroRecord) and types.is_struct(data_type):
             self._record(data_type, schema, column, place)
-        elif isinstance(schema, Array) and types.is_list(data_type):
+        elif isinstance(schema, AvroArray) and types.is_list(data_type):
             self._list(column, place, [(data_type.value_field, schema.items, f"{place}[]")], data_type)
         elif isinstance(schema, Map) and types.is_map(data_type) and data_type.key_type == pa.string():
-            key = (pa.field("key", pa.string(), False), Primitive("string"), f"{place}{{}}")
+            key = (pa.field("key", pa.string(), False), AvroPrimitive("string"), f"{place}{{}}")
             self._list(column, place, [key, (data_type.item_field, schema.values, f"{place}{{}}")], data_type)
-        elif isinstance(schema, Enum) and data_type == pa.string():
+        elif isinstance(schema, AvroEnum) and data_type == pa.string():
             self._enum(schema, column)
-        elif types.is_decimal(data_type) and isinstance(schema, (Primitive, Fixed)):
+        elif types.is_decimal(data_type) and isinstance(schema, (AvroPrimitive, Fixed)):
             self._decimal(data_type, schema, column, place)
         elif isinstance(schema, Fixed) and data_type == pa.binary():
             self.program.emit(op.FIXED, column, schema.size)
         elif types.is_timestamp(data_type) and kind_of(schema) == "long":
             self._timestamp(data_type, schema, column, place)
         else:
-            opcode = _OTHERS.get(kind_of(schema), {}).get(data_type) if isinstance(schema, Primitive) else None
+            opcode = _OTHERS.get(kind_of(schema), {}).get(data_type) if isinstance(schema, AvroPrimitive) else None
             if opcode is None:
                 raise _misfit(data_type, schema, place)
             self.program.emit(opcode, column)
 
-    def _record(self, data_type: pa.DataType, record: Record, column: int, place: str) -> None:
+    def _record(self, data_type: pa.DataType, record: AvroRecord, column: int, place: str) -> None:
         columns, fields = columns_of(data_type, column), children(data_type)
         names = [field.name for field in record.fields]
         found = matched([field.name for field in fields], names, describe(record), place)
@@ -184,11 +184,11 @@ class _Compiler(Compiler):
             for (field, schema, here), within in zip(parts, columns_of(data_type, column), strict=True):
                 self.write(field.type, field.nullable, schema, within, here)
 
-    def _enum(self, enum: Enum, column: int) -> None:
+    def _enum(self, enum: AvroEnum, column: int) -> None:
         words = self.program.names([(text, number) for number, text in enumerate(enum.symbols)])
         self.program.emit(op.ENUM, column, len(enum.symbols), *words)
 
-    def _decimal(self, data_type: pa.DataType, schema: Primitive | Fixed, column: int, place: str) -> None:
+    def _decimal(self, data_type: pa.DataType, schema: AvroPrimitive | Fixed, column: int, place: str) -> None:
         logical = schema.logical
         if (
             logical is None
@@ -203,7 +203,7 @@ class _Compiler(Compiler):
             self.program.emit(op.DECIMAL, column)
 
     def _timestamp(self, data_type: pa.DataType, schema: Schema, column: int, place: str) -> None:
-        assert isinstance(schema, Primitive)
+        assert isinstance(schema, AvroPrimitive)
         micros = _MICROS_OF[data_type.tz is not None].get(schema.logical.name if schema.logical else "")
         if micros is None:
             raise _misfit(data_type, schema, place)
@@ -223,7 +223,7 @@ def _branch_for(data_type: pa.DataType, others: tuple[Schema, ...]) -> Schema | 
     return None
 
 
-def _of_missing(field: Field, place: str) -> bytes:
+def _of_missing(field: AvroField, place: str) -> bytes:
     if field.default is not None:
         return value_bytes(field.schema, field.default.value)
     if is_null(field.schema):

@@ -8,7 +8,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kafkasource.formats.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union, kind_of
+from kafkasource.formats.avro.schema import (
+    AvroArray,
+    AvroEnum,
+    AvroPrimitive,
+    AvroRecord,
+    Fixed,
+    Map,
+    Schema,
+    Union,
+    kind_of,
+)
 from kafkasource.formats.schema_source import Fingerprint
 
 _EMPTY = 0xC15D213AA4D7A795
@@ -28,9 +38,9 @@ def canonical_form(schema: Schema) -> str:
 
 def _form(schema: Schema, seen: set[str]) -> Any:
     """`seen`: the names that are defined; from then on the name stands for the type."""
-    if isinstance(schema, Primitive):
+    if isinstance(schema, AvroPrimitive):
         return schema.kind
-    if isinstance(schema, Array):
+    if isinstance(schema, AvroArray):
         return {"type": "array", "items": _form(schema.items, seen)}
     if isinstance(schema, Map):
         return {"type": "map", "values": _form(schema.values, seen)}
@@ -42,9 +52,9 @@ def _form(schema: Schema, seen: set[str]) -> Any:
     form: dict[str, Any] = {"name": schema.name, "type": kind_of(schema)}
     if isinstance(schema, Fixed):
         form["size"] = schema.size
-    elif isinstance(schema, Enum):
+    elif isinstance(schema, AvroEnum):
         form["symbols"] = list(schema.symbols)
-    elif isinstance(schema, Record):
+    elif isinstance(schema, AvroRecord):
         form["fields"] = [{"name": field.name, "type": _form(field.schema, seen)} for field in schema.fields]
     return form
 

@@ -17,16 +17,16 @@ from kafkasource.formats.avro.defaults import default_value
 from kafkasource.formats.avro.schema import (
     PRIMITIVES,
     Again,
-    Array,
+    AvroArray,
+    AvroEnum,
+    AvroField,
+    AvroPrimitive,
+    AvroRecord,
     Default,
-    Enum,
-    Field,
     Fixed,
     Logical,
     Map,
     Named,
-    Primitive,
-    Record,
     Schema,
     Union,
     children,
@@ -126,7 +126,7 @@ class _Parser:
     def _by_name(self, word: str, namespace: str, place: str, depth: int) -> Schema:
         if word in PRIMITIVES:
             self._count(1, place)
-            return Primitive(word)
+            return AvroPrimitive(word)
         candidates = [word.removeprefix(".")]
         if namespace and "." not in word:
             candidates.insert(0, f"{namespace}.{word}")
@@ -151,7 +151,7 @@ class _Parser:
             branch = self.parse(item, namespace, f"{place}({index})", depth + 1)
             if isinstance(branch, Union):
                 raise SchemaError(f"{place}({index}): a union directly within a union")
-            name = branch.name if isinstance(branch, (Record, Again, Enum, Fixed)) else kind_of(branch)
+            name = branch.name if isinstance(branch, (AvroRecord, Again, AvroEnum, Fixed)) else kind_of(branch)
             if name in seen:
                 raise SchemaError(f"{place}({index}): the union has {name!r} twice")
             seen.add(name)
@@ -165,9 +165,9 @@ class _Parser:
         if isinstance(kind, (dict, list)):
             return self.parse(kind, namespace, place, depth + 1)
         if kind in PRIMITIVES:
-            return Primitive(kind, _logical(node, kind, 0))
+            return AvroPrimitive(kind, _logical(node, kind, 0))
         if kind == "array":
-            return Array(self.parse(_member(node, "items", place), namespace, f"{place}[]", depth + 1))
+            return AvroArray(self.parse(_member(node, "items", place), namespace, f"{place}[]", depth + 1))
         if kind == "map":
             return Map(self.parse(_member(node, "values", place), namespace, f"{place}{{}}", depth + 1))
         if kind in ("record", "error", "enum", "fixed"):
@@ -193,7 +193,7 @@ class _Parser:
             defined = Fixed(name, size, aliases, _logical(node, "fixed", size))
         else:
             self._open_records.append(name)
-            defined = Record(name, self._fields(node, inner, place, depth), aliases)
+            defined = AvroRecord(name, self._fields(node, inner, place, depth), aliases)
             self._open_records.remove(name)
         self._named[name] = defined
         self._depth_of[name] = 1 + max((self._depth(child) for _, child in children(defined)), default=0)
@@ -204,15 +204,15 @@ class _Parser:
 
     def _depth(self, schema: Schema) -> int:
         """Return the schema with every name replaced by the type that it stands for."""
-        if isinstance(schema, (Record, Enum, Fixed)):
+        if isinstance(schema, (AvroRecord, AvroEnum, Fixed)):
             return self._depth_of[schema.name]
         return 1 + max((self._depth(child) for _, child in children(schema)), default=0)
 
-    def _fields(self, node: dict[str, Any], namespace: str, place: str, depth: int) -> tuple[Field, ...]:
+    def _fields(self, node: dict[str, Any], namespace: str, place: str, depth: int) -> tuple[AvroField, ...]:
         given = _member(node, "fields", place)
         if not isinstance(given, list):
             raise SchemaError(f"{place}: 'fields' is {shown(given)}, not a list")
-        fields: dict[str, Field] = {}
+        fields: dict[str, AvroField] = {}
         for index, item in enumerate(given):
             if not isinstance(item, dict):
                 raise SchemaError(f"{place}: field {index} is {shown(item)}, not an object")
@@ -221,7 +221,7 @@ class _Parser:
             if name in fields:
                 raise SchemaError(f"{here}: the record has two fields of this name")
             schema = self.parse(_member(item, "type", here), namespace, here, depth + 1)
-            fields[name] = Field(name, schema, tuple(_aliases(item, here)), self._default(item, schema, here))
+            fields[name] = AvroField(name, schema, tuple(_aliases(item, here)), self._default(item, schema, here))
         return tuple(fields.values())
 
     def _default(self, field: dict[str, Any], schema: Schema, place: str) -> Default | None:
@@ -241,7 +241,7 @@ def _too_deep(place: str) -> SchemaError:
     )
 
 
-def _enum(node: dict[str, Any], name: str, aliases: tuple[str, ...], place: str) -> Enum:
+def _enum(node: dict[str, Any], name: str, aliases: tuple[str, ...], place: str) -> AvroEnum:
     symbols = _member(node, "symbols", place)
     if not isinstance(symbols, list):
         raise SchemaError(f"{place}: the symbols of {name} are {shown(symbols)}, not a list")
@@ -254,7 +254,7 @@ def _enum(node: dict[str, Any], name: str, aliases: tuple[str, ...], place: str)
     default = node.get("default")
     if default is not None and default not in symbols:
         raise SchemaError(f"{place}: the default {shown(default)} of {name} is not one of its symbols")
-    return Enum(name, tuple(symbols), aliases, default)
+    return AvroEnum(name, tuple(symbols), aliases, default)
 
 
 def _logical(node: Mapping[str, Any], kind: str, size: int) -> Logical | None:

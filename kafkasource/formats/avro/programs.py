@@ -14,17 +14,17 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 
 from kafkasource.errors import SchemaError
-from kafkasource.formats.avro.columns import AvroLayout, Node
+from kafkasource.formats.avro.columns import AvroLayout, AvroNode
 from kafkasource.formats.avro.resolution import branch_for, factor_between, least_bytes, matched_fields, reads
 from kafkasource.formats.avro.schema import (
     Again,
-    Array,
+    AvroArray,
+    AvroEnum,
+    AvroPrimitive,
+    AvroRecord,
     Branch,
-    Enum,
     Fixed,
     Map,
-    Primitive,
-    Record,
     Schema,
     Union,
     Value,
@@ -57,14 +57,14 @@ class Programs(Words):
         self.depth = 0  # frames that a program needs without its calls
         self._call_frames = 0  # that a call needs, with the frame for its return
         self._calls: list[tuple[int, str, str]] = []  # CALLs of routines that are not there yet: record, place
-        self._records: Mapping[str, Record] = {}  # of the writer
+        self._records: Mapping[str, AvroRecord] = {}  # of the writer
         self._frames = 0
         self._skip_at = -1  # the SKIP that is last in the code and may become longer
         self._emitted = 0
         self._steps = Steps()
         self._image: tuple[memoryview, memoryview, memoryview, int] | None = None
 
-    def add(self, writer: Schema, records: Mapping[str, Record] | None = None) -> int:
+    def add(self, writer: Schema, records: Mapping[str, AvroRecord] | None = None) -> int:
         """Compile a writer's program; its number. SchemaError where the reader cannot read it.
 
         `records`: what `Again` stands for, where the writer's own records do not say it.
@@ -122,7 +122,7 @@ class Programs(Words):
 
     # Values of the writer into the reader's columns.
 
-    def _read(self, writer: Schema, node: Node, place: str) -> None:
+    def _read(self, writer: Schema, node: AvroNode, place: str) -> None:
         """A value into a node: with its branch, and whether it is null."""
         self.at(place)
         writer = self._meant(writer)
@@ -141,7 +141,7 @@ class Programs(Words):
         else:
             self._value(writer, node, place)
 
-    def _read_union(self, writer: Union, node: Node, place: str) -> None:
+    def _read_union(self, writer: Union, node: AvroNode, place: str) -> None:
         if len(writer.branches) == 2 and self._is_optional(node) and sum(map(is_null, writer.branches)) == 1:
             null = 0 if is_null(writer.branches[0]) else 1
             other = self._meant(writer.branches[1 - null])
@@ -160,7 +160,7 @@ class Programs(Words):
                     self._back_to(before)
         self._switch(writer, lambda branch: self._read(branch, node, place), place)
 
-    def _is_optional(self, node: Node) -> bool:
+    def _is_optional(self, node: AvroNode) -> bool:
         return bool(node.branches) and None in node.branches and not node.members and len(node.branches) > 1
 
     def _switch(self, writer: Union, each: Callable[[Schema], None], place: str) -> None:
@@ -186,7 +186,7 @@ class Programs(Words):
         for jump in ends:
             self.code[jump + 1] = self._here()
 
-    def _choose(self, node: Node, index: int) -> None:
+    def _choose(self, node: AvroNode, index: int) -> None:
         """A union's value is of this branch of the reader's."""
         column = self.layout.columns[node.column]
         branch = node.branches[index]
@@ -207,27 +207,27 @@ class Programs(Words):
     def _meant(self, schema: Schema) -> Schema:
         return self._records[schema.name] if isinstance(schema, Again) else schema
 
-    def _value(self, writer: Schema, node: Node, place: str) -> None:
+    def _value(self, writer: Schema, node: AvroNode, place: str) -> None:
         """A value that is there, of no union on either side."""
         reader = node.schema
         if not reads(writer, reader):
             raise _unreadable(writer, reader, place)
-        if isinstance(writer, Record):
+        if isinstance(writer, AvroRecord):
             self._record(writer, node, place)
-        elif isinstance(writer, Array):
+        elif isinstance(writer, AvroArray):
             self._list(node, least_bytes(writer.items), lambda: self._read(writer.items, node.parts[0], f"{place}[]"))
         elif isinstance(writer, Map):
             self._list(node, 1 + least_bytes(writer.values), lambda: self._pair(writer, node, place))
-        elif isinstance(writer, Enum) and isinstance(reader, Enum):
+        elif isinstance(writer, AvroEnum) and isinstance(reader, AvroEnum):
             self._enum(writer, reader, node.column)
         elif isinstance(writer, Fixed):
             self._fixed(writer, node, place)
-        elif isinstance(writer, Primitive) and isinstance(reader, Primitive):
+        elif isinstance(writer, AvroPrimitive) and isinstance(reader, AvroPrimitive):
             self._primitive(writer, reader, node, place)
 
-    def _record(self, writer: Record, node: Node, place: str) -> None:
+    def _record(self, writer: AvroRecord, node: AvroNode, place: str) -> None:
         reader = node.schema
-        assert isinstance(reader, Record)
+        assert isinstance(reader, AvroRecord)
         taken = matched_fields(writer, reader)
         for field in writer.fields:
             if field.name in taken:
@@ -249,7 +249,7 @@ class Programs(Words):
             self.at(here)
             self._default(field.default.value, node.parts[index], here)
 
-    def _list(self, node: Node, least: int, item: Callable[[], None]) -> None:
+    def _list(self, node: AvroNode, least: int, item: Callable[[], None]) -> None:
         self._emit(op.LIST, node.column)
         block = self._emit(op.BLOCK, node.column, least, 0)
         self._frames += 1
@@ -260,12 +260,12 @@ class Programs(Words):
         self._emit(op.NEXT, block)
         self.code[block + 3] = self._here()
 
-    def _pair(self, writer: Map, node: Node, place: str) -> None:
+    def _pair(self, writer: Map, node: AvroNode, place: str) -> None:
         self.at(f"{place}{{}}")
         self._emit(op.STRING, node.parts[0].column)
         self._read(writer.values, node.parts[1], f"{place}{{}}")
 
-    def _enum(self, writer: Enum, reader: Enum, column: int) -> None:
+    def _enum(self, writer: AvroEnum, reader: AvroEnum, column: int) -> None:
         words: list[int] = []
         for symbol in writer.symbols:
             read = symbol if symbol in reader.symbols else reader.default
@@ -273,14 +273,14 @@ class Programs(Words):
             words += [self.constant(data), len(data) if read is not None else -1]
         self._emit(op.ENUM, column, len(writer.symbols), *words)
 
-    def _fixed(self, writer: Fixed, node: Node, place: str) -> None:
+    def _fixed(self, writer: Fixed, node: AvroNode, place: str) -> None:
         limit = self._decimal_limit(writer, node, place)
         if limit is None:
             self._emit(op.FIXED, node.column, writer.size)
         else:
             self._emit(op.DECIMAL_FIXED, node.column, limit, writer.size)
 
-    def _primitive(self, writer: Primitive, reader: Primitive, node: Node, place: str) -> None:
+    def _primitive(self, writer: AvroPrimitive, reader: AvroPrimitive, node: AvroNode, place: str) -> None:
         stored = _stored(node)
         if stored in ("bytes", "string"):
             limit = self._decimal_limit(writer, node, place)
@@ -300,7 +300,7 @@ class Programs(Words):
             }.get((writer.kind, stored), op.TO_FLOAT if stored == "float" else op.TO_DOUBLE)
             self._emit(opcode, node.column)
 
-    def _long(self, writer: Primitive, reader: Primitive, node: Node) -> None:
+    def _long(self, writer: AvroPrimitive, reader: AvroPrimitive, node: AvroNode) -> None:
         column = node.column
         times, divided_by = factor_between(writer, reader, as_number=not pa.types.is_timestamp(node.type))
         if times != 1:
@@ -310,10 +310,10 @@ class Programs(Words):
         else:
             self._emit(op.INT64 if writer.kind == "int" else op.LONG, column)
 
-    def _decimal_limit(self, writer: Primitive | Fixed, node: Node, place: str) -> int | None:
+    def _decimal_limit(self, writer: AvroPrimitive | Fixed, node: AvroNode, place: str) -> int | None:
         """Return where the constant is that a decimal's size stays below; None: the column is not a decimal."""
         reader = node.schema
-        assert isinstance(reader, (Primitive, Fixed))
+        assert isinstance(reader, (AvroPrimitive, Fixed))
         if reader.logical is None or not reader.logical.precision:
             return None
         theirs = writer.logical
@@ -326,20 +326,20 @@ class Programs(Words):
     def _skip(self, writer: Schema, place: str) -> None:
         if isinstance(writer, Again):
             self._calls.append((self._emit(op.CALL, 0, 0), writer.name, place))
-        elif isinstance(writer, Record):
+        elif isinstance(writer, AvroRecord):
             for field in writer.fields:
                 self._skip(field.schema, place)
         elif isinstance(writer, Union):
             self._switch(writer, lambda branch: self._skip(branch, place), place)
-        elif isinstance(writer, Array):
+        elif isinstance(writer, AvroArray):
             self._skip_list(least_bytes(writer.items), lambda: self._skip(writer.items, place))
         elif isinstance(writer, Map):
             self._skip_list(1 + least_bytes(writer.values), lambda: self._skip_pair(writer, place))
         elif isinstance(writer, Fixed):
             self._skip_bytes(writer.size)
-        elif isinstance(writer, Primitive) and writer.kind in _SKIPS:
+        elif isinstance(writer, AvroPrimitive) and writer.kind in _SKIPS:
             self._skip_bytes(_SKIPS[writer.kind])
-        elif isinstance(writer, Primitive) and writer.kind in ("bytes", "string"):
+        elif isinstance(writer, AvroPrimitive) and writer.kind in ("bytes", "string"):
             self._emit(op.SKIP_SIZED)
         else:
             self._emit(op.SKIP_VARINT)
@@ -393,7 +393,7 @@ class Programs(Words):
 
     # Values that the writer has no field for.
 
-    def _default(self, value: Value, node: Node, place: str) -> None:
+    def _default(self, value: Value, node: AvroNode, place: str) -> None:
         if isinstance(value, Branch):
             self._choose(node, value.index)
             branch = node.branches[value.index]
@@ -408,8 +408,8 @@ class Programs(Words):
         elif isinstance(value, (str, bytes)):
             self._default_text(value.encode() if isinstance(value, str) else value, node, place)
 
-    def _default_of_many(self, value: tuple[Value, ...], node: Node, place: str) -> None:
-        if isinstance(node.schema, Record):
+    def _default_of_many(self, value: tuple[Value, ...], node: AvroNode, place: str) -> None:
+        if isinstance(node.schema, AvroRecord):
             for each, part in zip(value, node.parts, strict=True):
                 self._default(each, part, place)
             return
@@ -425,9 +425,9 @@ class Programs(Words):
         self._frames -= 1
         self._emit(op.ITEMS_END, node.column)
 
-    def _default_text(self, data: bytes, node: Node, place: str) -> None:
+    def _default_text(self, data: bytes, node: AvroNode, place: str) -> None:
         reader = node.schema
-        if isinstance(reader, (Primitive, Fixed)) and reader.logical is not None and reader.logical.precision:
+        if isinstance(reader, (AvroPrimitive, Fixed)) and reader.logical is not None and reader.logical.precision:
             number = int.from_bytes(data, "big", signed=True)
             if not data or abs(number) >= 10**reader.logical.precision:
                 raise Unreadable(f"{place}: the default is not a value of {describe(reader)}")
@@ -438,19 +438,19 @@ class Programs(Words):
             self._emit(op.CONST_BYTES, node.column, self.constant(data), len(data))
 
 
-def _stored(node: Node) -> str:
+def _stored(node: AvroNode) -> str:
     """The primitive that a node's column holds: of [int, long] a long, whichever branch it is."""
     width = {"int32": "int", "date32[day]": "int", "float": "float", "double": "double"}.get(str(node.type))
     if width is not None:
         return width
-    assert isinstance(node.schema, Primitive)
+    assert isinstance(node.schema, AvroPrimitive)
     return "long" if node.schema.kind == "int" else node.schema.kind
 
 
-def _number(value: int | float, node: Node, place: str) -> bytes:
+def _number(value: int | float, node: AvroNode, place: str) -> bytes:
     stored = _stored(node)
     if stored == "long":
-        assert isinstance(node.schema, Primitive)
+        assert isinstance(node.schema, AvroPrimitive)
         times, _ = factor_between(node.schema, node.schema, as_number=not pa.types.is_timestamp(node.type))
         value = int(value) * times
     elif stored == "float":

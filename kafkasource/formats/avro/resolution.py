@@ -6,7 +6,18 @@ or a fixed by its name. A name fits with or without its namespace, or where the 
 
 from __future__ import annotations
 
-from kafkasource.formats.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union, kind_of, short
+from kafkasource.formats.avro.schema import (
+    AvroArray,
+    AvroEnum,
+    AvroPrimitive,
+    AvroRecord,
+    Fixed,
+    Map,
+    Schema,
+    Union,
+    kind_of,
+    short,
+)
 
 PROMOTIONS = {
     "int": ("long", "float", "double"),
@@ -23,19 +34,19 @@ _TIMESTAMPS = {
 }
 
 
-def same_name(writer: Record | Enum | Fixed, reader: Record | Enum | Fixed) -> bool:
+def same_name(writer: AvroRecord | AvroEnum | Fixed, reader: AvroRecord | AvroEnum | Fixed) -> bool:
     return short(writer.name) == short(reader.name) or writer.name in reader.aliases
 
 
 def reads(writer: Schema, reader: Schema) -> bool:
     """Whether the reader's type takes the writer's by what they are, whatever is within them. Neither is a union."""
-    if isinstance(writer, Primitive) and isinstance(reader, Primitive):
+    if isinstance(writer, AvroPrimitive) and isinstance(reader, AvroPrimitive):
         return reader.kind == writer.kind or reader.kind in PROMOTIONS.get(writer.kind, ())
     if isinstance(writer, Fixed) and isinstance(reader, Fixed):
         return writer.size == reader.size and same_name(writer, reader)
-    if isinstance(writer, Enum) and isinstance(reader, Enum):
+    if isinstance(writer, AvroEnum) and isinstance(reader, AvroEnum):
         return same_name(writer, reader)
-    return type(writer) is type(reader) and isinstance(writer, (Record, Array, Map))
+    return type(writer) is type(reader) and isinstance(writer, (AvroRecord, AvroArray, Map))
 
 
 def branch_for(writer: Schema, reader: Union) -> int | None:
@@ -45,21 +56,22 @@ def branch_for(writer: Schema, reader: Union) -> int | None:
     """
     kind = kind_of(writer)
     same = [index for index, branch in enumerate(reader.branches) if kind_of(branch) == kind]
-    if isinstance(writer, (Record, Enum, Fixed)):
+    if isinstance(writer, (AvroRecord, AvroEnum, Fixed)):
         for index in same:
             if getattr(reader.branches[index], "name", None) == writer.name:
                 return index
         for index in same:
             branch = reader.branches[index]
-            if isinstance(branch, (Record, Enum, Fixed)) and reads(writer, branch) and same_name(writer, branch):
+            named = isinstance(branch, (AvroRecord, AvroEnum, Fixed)) and same_name(writer, branch)
+            if named and reads(writer, branch):
                 return index
-        return same[0] if isinstance(writer, Record) and len(same) == 1 else None
+        return same[0] if isinstance(writer, AvroRecord) and len(same) == 1 else None
     if same:
         return same[0]
     return next((index for index, branch in enumerate(reader.branches) if reads(writer, branch)), None)
 
 
-def matched_fields(writer: Record, reader: Record) -> dict[str, int]:
+def matched_fields(writer: AvroRecord, reader: AvroRecord) -> dict[str, int]:
     """The reader's field by the writer's name of it: names first, then the reader's aliases."""
     there = {field.name for field in writer.fields}
     taken = {field.name: index for index, field in enumerate(reader.fields) if field.name in there}
@@ -73,18 +85,18 @@ def matched_fields(writer: Record, reader: Record) -> dict[str, int]:
 
 def least_bytes(schema: Schema) -> int:
     """The fewest bytes that a value takes; 0: every value takes none."""
-    if isinstance(schema, Primitive):
+    if isinstance(schema, AvroPrimitive):
         return {"null": 0, "float": 4, "double": 8}.get(schema.kind, 1)
     if isinstance(schema, Fixed):
         return schema.size
-    if isinstance(schema, Record):
+    if isinstance(schema, AvroRecord):
         return min(sum(least_bytes(field.schema) for field in schema.fields), (1 << 31) - 1)
     if isinstance(schema, Union):
         return min(1 + min(map(least_bytes, schema.branches)), (1 << 31) - 1)
     return 1
 
 
-def factor_between(writer: Schema, reader: Primitive, *, as_number: bool) -> tuple[int, int]:
+def factor_between(writer: Schema, reader: AvroPrimitive, *, as_number: bool) -> tuple[int, int]:
     """(times, divided by) that make a writer's long the column's: what is no timestamp stays as it is.
 
     `as_number`: the column is no timestamp, and has the number in the reader's unit. So it is of nanoseconds, and of a
@@ -97,7 +109,7 @@ def factor_between(writer: Schema, reader: Primitive, *, as_number: bool) -> tup
         return 1, 1
     family, reader_unit = _TIMESTAMPS[reader.logical.name]
     unit = reader_unit
-    if isinstance(writer, Primitive) and writer.logical is not None and writer.logical.name in _TIMESTAMPS:
+    if isinstance(writer, AvroPrimitive) and writer.logical is not None and writer.logical.name in _TIMESTAMPS:
         other, writer_unit = _TIMESTAMPS[writer.logical.name]
         unit = writer_unit if other == family else reader_unit
     target = reader_unit if as_number else 1_000_000

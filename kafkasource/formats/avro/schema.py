@@ -23,7 +23,7 @@ class Logical:
 
 
 @dataclass(frozen=True, slots=True)
-class Primitive:
+class AvroPrimitive:
     kind: str  # of PRIMITIVES
     logical: Logical | None = None
 
@@ -37,7 +37,7 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True)
-class Enum:
+class AvroEnum:
     name: str
     symbols: tuple[str, ...]
     aliases: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class Default:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class AvroField:
     name: str
     schema: Schema
     aliases: tuple[str, ...] = ()
@@ -72,9 +72,9 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class AvroRecord:
     name: str
-    fields: tuple[Field, ...]
+    fields: tuple[AvroField, ...]
     aliases: tuple[str, ...] = ()
 
 
@@ -86,7 +86,7 @@ class Again:
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
+class AvroArray:
     items: Schema
 
 
@@ -100,13 +100,13 @@ class Union:
     branches: tuple[Schema, ...]
 
 
-Schema: TypeAlias = "Primitive | Fixed | Enum | Record | Again | Array | Map | Union"
-Named: TypeAlias = "Fixed | Enum | Record"
+Schema: TypeAlias = "AvroPrimitive | Fixed | AvroEnum | AvroRecord | Again | AvroArray | Map | Union"
+Named: TypeAlias = "Fixed | AvroEnum | AvroRecord"
 
 
 def kind_of(schema: Schema) -> str:
     """The type's word in Avro's JSON."""
-    if isinstance(schema, Primitive):
+    if isinstance(schema, AvroPrimitive):
         return schema.kind
     return "record" if isinstance(schema, Again) else type(schema).__name__.lower()
 
@@ -117,7 +117,7 @@ def short(name: str) -> str:
 
 
 def is_null(schema: Schema) -> bool:
-    return isinstance(schema, Primitive) and schema.kind == "null"
+    return isinstance(schema, AvroPrimitive) and schema.kind == "null"
 
 
 _MOST_DESCRIBED = 20  # branches of a union
@@ -125,12 +125,12 @@ _MOST_DESCRIBED = 20  # branches of a union
 
 def describe(schema: Schema) -> str:
     """A type in a message: `long`, `decimal(10, 2)`, `enum shop.Colour`."""
-    if isinstance(schema, (Fixed, Enum, Record, Again)):
+    if isinstance(schema, (Fixed, AvroEnum, AvroRecord, Again)):
         return f"{kind_of(schema)} {schema.name}"
     if isinstance(schema, Union):
         some = ", ".join(map(describe, schema.branches[:_MOST_DESCRIBED]))
         return f"[{some}{', ...' if len(schema.branches) > _MOST_DESCRIBED else ''}]"
-    if isinstance(schema, Primitive) and schema.logical is not None:
+    if isinstance(schema, AvroPrimitive) and schema.logical is not None:
         logical = schema.logical
         return f"decimal({logical.precision}, {logical.scale})" if logical.precision else logical.name
     return kind_of(schema)
@@ -138,10 +138,10 @@ def describe(schema: Schema) -> str:
 
 def children(schema: Schema) -> Iterator[tuple[str, Schema]]:
     """The types directly within one, each with what its place adds to the path."""
-    if isinstance(schema, Record):
+    if isinstance(schema, AvroRecord):
         for field in schema.fields:
             yield f".{field.name}", field.schema
-    elif isinstance(schema, Array):
+    elif isinstance(schema, AvroArray):
         yield "[]", schema.items
     elif isinstance(schema, Map):
         yield "{}", schema.values
@@ -150,13 +150,13 @@ def children(schema: Schema) -> Iterator[tuple[str, Schema]]:
             yield f"({index})", branch
 
 
-def records_of(schema: Schema) -> dict[str, Record]:
+def records_of(schema: Schema) -> dict[str, AvroRecord]:
     """All records of a schema, by their full names."""
-    found: dict[str, Record] = {}
+    found: dict[str, AvroRecord] = {}
     waiting: list[Schema] = [schema]
     while waiting:
         each = waiting.pop()
-        if isinstance(each, Record):
+        if isinstance(each, AvroRecord):
             if each.name in found:
                 continue
             found[each.name] = each

@@ -5,7 +5,18 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from kafkasource.formats.avro.schema import Array, Branch, Enum, Fixed, Map, Record, Schema, Union, Value, kind_of
+from kafkasource.formats.avro.schema import (
+    AvroArray,
+    AvroEnum,
+    AvroRecord,
+    Branch,
+    Fixed,
+    Map,
+    Schema,
+    Union,
+    Value,
+    kind_of,
+)
 from kafkasource.formats.floats import single
 
 
@@ -24,13 +35,13 @@ def value_bytes(schema: Schema, given: Value) -> bytes:
     if isinstance(schema, Union):
         assert isinstance(value, Branch)
         return long_bytes(value.index) + value_bytes(schema.branches[value.index], value.value)
-    if isinstance(schema, Record):
+    if isinstance(schema, AvroRecord):
         return b"".join(value_bytes(field.schema, each) for field, each in zip(schema.fields, value, strict=True))
-    if isinstance(schema, Array):
+    if isinstance(schema, AvroArray):
         return _items([value_bytes(schema.items, item) for item in value])
     if isinstance(schema, Map):
         return _items([_sized(key.encode()) + value_bytes(schema.values, each) for key, each in value])
-    if isinstance(schema, Enum):
+    if isinstance(schema, AvroEnum):
         return long_bytes(schema.symbols.index(value))
     if isinstance(schema, Fixed):
         return bytes(value)

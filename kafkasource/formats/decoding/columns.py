@@ -26,7 +26,7 @@ class Column:
     never_null: bool = False  # its validity is the kernel's own; rows that lack the value are bad
 
 
-class Node(Protocol):
+class DecodedNode(Protocol):
     """A type, and the column where its values go."""
 
     @property
@@ -36,7 +36,7 @@ class Node(Protocol):
     def type(self) -> pa.DataType: ...
 
     @property
-    def children(self) -> Sequence[Node]:
+    def children(self) -> Sequence[DecodedNode]:
         """The fields of a struct, the items of a list, the keys and values of a map."""
 
 
@@ -44,7 +44,7 @@ class Layout(Protocol):
     """The columns of a schema. The first is nullable whatever the schema says: a bad record is null."""
 
     @property
-    def root(self) -> Node: ...
+    def root(self) -> DecodedNode: ...
 
     @property
     def columns(self) -> Sequence[Column]: ...

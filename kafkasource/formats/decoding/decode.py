@@ -14,7 +14,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from kafkasource.formats.decoding import kernel
-from kafkasource.formats.decoding.columns import Column, Layout, Node, table
+from kafkasource.formats.decoding.columns import Column, DecodedNode, Layout, table
 from kafkasource.formats.decoding.opcodes import BINARY, BITS, ERRORS, ITEM_LIST, NUMBER
 
 MOST_OFFSET = (1 << 31) - 1
@@ -41,7 +41,7 @@ class Fault:
         return f"{self.place}: {self.why}"
 
 
-class Programs(Protocol):
+class DecodingPrograms(Protocol):
     """The words that the kernel runs for a record, of one reader."""
 
     def decoding(self, columns: Sequence[tuple[int, int, int, int]]) -> kernel.Decoding:
@@ -52,7 +52,7 @@ class Programs(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedColumn:
     """Rows [start, end) of a column."""
 
     array: pa.Array
@@ -61,7 +61,7 @@ class Decoded:
     bad: int
     codes: memoryview  # uint8 for each row: 0, or why it is bad
     places: memoryview  # int32 for each row: the pc in the programs
-    _programs: Programs
+    _programs: DecodingPrograms
 
     def faults(self) -> Iterator[Fault]:
         for at in range(self.end - self.start if self.bad else 0):
@@ -72,7 +72,7 @@ class Decoded:
 class Decoder:
     """Decodes the records of one layout. Threads may decode at once."""
 
-    def __init__(self, layout: Layout, programs: Programs) -> None:
+    def __init__(self, layout: Layout, programs: DecodingPrograms) -> None:
         self._layout = layout
         self._programs = programs
         self.type: pa.DataType = layout.root.type
@@ -85,7 +85,7 @@ class Decoder:
         skip_bytes: int = 0,
         programs: memoryview | None = None,
         start: int = 0,
-    ) -> Decoded:
+    ) -> DecodedColumn:
         """Decode rows of a binary column from `start` on, as many as `most_bytes` of columns can hold, at least one.
 
         Where not even one row fits, the columns take the memory of a single row. The first `skip_bytes` of each value
@@ -98,7 +98,7 @@ class Decoder:
             raise ValueError(f"no row {start}")
         return _Piece(self._layout, self._programs, values, most_bytes, skip_bytes, programs, start).decoded()
 
-    def batches(self, values: pa.Array, most_bytes: int, **more: object) -> Iterator[Decoded]:
+    def batches(self, values: pa.Array, most_bytes: int, **more: object) -> Iterator[DecodedColumn]:
         """All rows, in pieces; keywords as of `decode`."""
         start = 0
         while start < len(values):
@@ -113,7 +113,7 @@ class _Piece:
     def __init__(
         self,
         layout: Layout,
-        programs: Programs,
+        programs: DecodingPrograms,
         values: pa.Array,
         most_bytes: int,
         skip_bytes: int,
@@ -132,14 +132,14 @@ class _Piece:
     def _least_bytes(self) -> int:
         return 4096 + 2 * sum(_bytes_of_level(self._layout.columns, level, 1) for level in range(self._layout.levels))
 
-    def decoded(self) -> Decoded:
+    def decoded(self) -> DecodedColumn:
         rows = max(1, min(len(self._values) - self._start, self._most_bytes // 4 // self._row_bytes))
         rows = min(rows, len(self._values) - self._start)
         end = self._fill(rows, True)
         if end == self._start and rows:  # not even one record fits beside the room for all rows
             end = self._fill(1, False)
         codes, places = self._codes[: end - self._start], self._places[: end - self._start]
-        return Decoded(
+        return DecodedColumn(
             self._array(end - self._start), self._start, end, self._decoding.bad, codes, places, self._programs
         )
 
@@ -242,7 +242,7 @@ class _Piece:
     def _array(self, rows: int) -> pa.Array:
         return self._array_of(self._layout.root, rows)
 
-    def _array_of(self, node: Node, length: int) -> pa.Array:
+    def _array_of(self, node: DecodedNode, length: int) -> pa.Array:
         """Make the array of a node from its buffers and its children."""
         column = self._layout.columns[node.column]
         if pa.types.is_null(node.type):
@@ -261,7 +261,9 @@ class _Piece:
             return pa.Array.from_buffers(node.type, length, [valid, values.slice(0, 4 * (length + 1)), data])
         return pa.Array.from_buffers(node.type, length, [valid, values])
 
-    def _list_of(self, node: Node, length: int, valid: pa.Buffer | None, offsets: pa.Buffer, count: int) -> pa.Array:
+    def _list_of(
+        self, node: DecodedNode, length: int, valid: pa.Buffer | None, offsets: pa.Buffer, count: int
+    ) -> pa.Array:
         items = [self._array_of(child, count) for child in node.children]
         if pa.types.is_map(node.type):
             pairs = pa.struct([node.type.key_field, node.type.item_field])

@@ -36,20 +36,20 @@ SCALARS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class JsonNode:
     """A type and where its values go."""
 
     column: int
     type: pa.DataType
     nullable: bool
-    children: tuple[Node, ...] = ()  # of a struct its fields, of a list its items, of a map its keys and values
+    children: tuple[JsonNode, ...] = ()  # of a struct its fields, of a list its items, of a map its keys and values
 
 
 @dataclass(slots=True)
 class JsonLayout:
     """The columns of a type. SchemaError with the place where there is no column for it."""
 
-    root: Node
+    root: JsonNode
     columns: list[Column]
     levels: int
 
@@ -68,7 +68,7 @@ class _Builder:
     columns: list[Column] = field(default_factory=list)
     levels: int = 1
 
-    def add(self, each: pa.Field, level: int, place: str, depth: int) -> Node:
+    def add(self, each: pa.Field, level: int, place: str, depth: int) -> JsonNode:
         """The node of a field, whose columns are the next ones."""
         data_type = each.type
         if len(self.columns) >= MOST_COLUMNS or depth > MOST_LEVELS:
@@ -85,7 +85,7 @@ class _Builder:
             self.add(part, within, f"{place}{shown}", depth + 1) for part, shown in _parts(data_type, place)
         )
         column.last = len(self.columns)
-        return Node(number, data_type, each.nullable, children)
+        return JsonNode(number, data_type, each.nullable, children)
 
 
 def _parts(data_type: pa.DataType, place: str) -> list[tuple[pa.Field, str]]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kafkasource.formats.json import kernel
 from kafkasource.formats.json import opcodes as op
-from kafkasource.formats.json.columns import JsonLayout, Node
+from kafkasource.formats.json.columns import JsonLayout, JsonNode
 from kafkasource.formats.words import Words
 
 _READS = {
@@ -50,7 +50,7 @@ class JsonProgram(Words):
         words = memoryview(bytearray(self._words)).cast("i")  # which it writes to
         return kernel.JsonDecoding(words, self._entry, self.constants, self._depth, self._longest, columns)
 
-    def _node(self, node: Node, place: str, depth: int) -> int:
+    def _node(self, node: JsonNode, place: str, depth: int) -> int:
         """Its words, and those of what is within it."""
         self._depth = max(self._depth, depth)
         data_type, first, second = node.type, 0, 0
@@ -74,7 +74,7 @@ class JsonProgram(Words):
         self.code[at : at + op.NODE_WORDS] = array("i", [read, node.column, int(node.nullable), first, second])
         return at
 
-    def _block(self, node: Node, place: str, depth: int) -> int:
+    def _block(self, node: JsonNode, place: str, depth: int) -> int:
         names = [field.name for field in node.type]
         nodes = [
             self._node(child, f"{place}.{name}", depth + 1) for name, child in zip(names, node.children, strict=True)

@@ -46,27 +46,27 @@ _TIMES = {"Timestamp": pa.timestamp("us", "UTC"), "Duration": pa.duration("us")}
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ProtobufNode:
     """A type and where its values go."""
 
     column: int
     type: pa.DataType
     fields: tuple[FieldNode, ...] = ()  # of a message and of a map's entry
-    items: Node | None = None  # of a list
+    items: ProtobufNode | None = None  # of a list
     is_time: bool = False  # its two fields are columns of the kernel's own
 
     @property
-    def children(self) -> tuple[Node, ...]:
+    def children(self) -> tuple[ProtobufNode, ...]:
         return (self.items,) if self.items is not None else tuple(member.node for member in self.fields)
 
 
 @dataclass(frozen=True, slots=True)
 class FieldNode:
     field: FieldType
-    node: Node
+    node: ProtobufNode
 
     @property
-    def value(self) -> Node:
+    def value(self) -> ProtobufNode:
         """The node of one value: of the items, where the field is repeated."""
         return self.node.items or self.node
 
@@ -75,7 +75,7 @@ class FieldNode:
 class MessageLayout:
     """The columns of a message type. SchemaError with the place where there is no column for it."""
 
-    root: Node
+    root: ProtobufNode
     columns: list[Column]
     levels: int
 
@@ -100,7 +100,7 @@ class _Builder:
 
     def message(
         self, message: MessageType, level: int, place: str, within: tuple[str, ...], *, nullable: bool
-    ) -> Node | None:
+    ) -> ProtobufNode | None:
         """None: the message is within itself too often, and has no column there."""
         self.visited += 1
         if self.visited > MOST_COLUMNS or len(within) > MOST_WITHIN:
@@ -121,7 +121,7 @@ class _Builder:
         fields = self._fields(message, level, place, (*within, message.full_name))
         self.columns[number].last = len(self.columns)
         data_type = pa.struct([_arrow_field(member) for member in fields])
-        return Node(number, data_type, fields)
+        return ProtobufNode(number, data_type, fields)
 
     def _fields(self, message: MessageType, level: int, place: str, within: tuple[str, ...]) -> tuple[FieldNode, ...]:
         found = []
@@ -135,7 +135,7 @@ class _Builder:
                 found.append(FieldNode(member, node))
         return tuple(found)
 
-    def _field(self, each: FieldType, level: int, place: str, within: tuple[str, ...]) -> Node | None:
+    def _field(self, each: FieldType, level: int, place: str, within: tuple[str, ...]) -> ProtobufNode | None:
         """None: a message without fields, or too deep within itself."""
         if not each.repeated:
             node = self._value(each, level, place, within, nullable=True)
@@ -151,11 +151,13 @@ class _Builder:
             node = self._map(entry, number, column.items, place, within)
         else:
             items = self._value(each, column.items, f"{place}[]", within, nullable=False)
-            node = items and Node(number, pa.list_(pa.field("element", items.type, False)), items=items)
+            node = items and ProtobufNode(number, pa.list_(pa.field("element", items.type, False)), items=items)
         column.last = len(self.columns)
         return node
 
-    def _map(self, entry: MessageType, number: int, level: int, place: str, within: tuple[str, ...]) -> Node | None:
+    def _map(
+        self, entry: MessageType, number: int, level: int, place: str, within: tuple[str, ...]
+    ) -> ProtobufNode | None:
         found = []
         for each in sorted(entry.fields, key=lambda of: of.number):
             node = self._value(each, level, f"{place}{{}}", within, nullable=False)
@@ -163,11 +165,11 @@ class _Builder:
                 return None
             found.append(FieldNode(each, node))
         key, value = found
-        return Node(number, pa.map_(key.node.type, pa.field("value", value.node.type, False)), tuple(found))
+        return ProtobufNode(number, pa.map_(key.node.type, pa.field("value", value.node.type, False)), tuple(found))
 
     def _value(
         self, each: FieldType, level: int, place: str, within: tuple[str, ...], *, nullable: bool
-    ) -> Node | None:
+    ) -> ProtobufNode | None:
         """The node of one value."""
         message = self._message_of(each)
         if message is None:
@@ -175,7 +177,7 @@ class _Builder:
             kind = pa.int32() if as_int else _TYPES[each.kind]
             number = self._column(kind, level, nullable)
             self.columns[number].last = len(self.columns)
-            return Node(number, kind)
+            return ProtobufNode(number, kind)
         time = time_of(message)
         if time is None:
             node = self.message(message, level, place, within, nullable=nullable)
@@ -184,7 +186,7 @@ class _Builder:
         parts = [self._value(part, level, f"{place}.{part.name}", (), nullable=False) for part in message.fields]
         self.columns[number].last = len(self.columns)
         fields = zip(message.fields, parts, strict=True)
-        return Node(number, time, tuple(FieldNode(*part) for part in fields if part[1]), is_time=True)  # type: ignore[arg-type]
+        return ProtobufNode(number, time, tuple(FieldNode(*part) for part in fields if part[1]), is_time=True)  # type: ignore[arg-type]
 
     def _message_of(self, each: FieldType) -> MessageType | None:
         return self.schema.messages[each.type_name] if each.kind in (MESSAGE, GROUP) else None

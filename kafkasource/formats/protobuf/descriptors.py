@@ -43,7 +43,7 @@ Default: TypeAlias = bool | int | float | str | bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FieldDescriptor:
     name: str
     number: int
     kind: str  # of KINDS; empty: a message or an enum, which only the type's definition says
@@ -57,17 +57,17 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Enum:
+class EnumDescriptor:
     name: str
     values: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class MessageDescriptor:
     name: str
-    fields: tuple[Field, ...] = ()
-    messages: tuple[Message, ...] = ()  # in the order that a message index counts, entries of maps among them
-    enums: tuple[Enum, ...] = ()
+    fields: tuple[FieldDescriptor, ...] = ()
+    messages: tuple[MessageDescriptor, ...] = ()  # in the order that a message index counts, entries of maps among them
+    enums: tuple[EnumDescriptor, ...] = ()
     is_map_entry: bool = False
 
 
@@ -77,5 +77,5 @@ class File:
     syntax: str
     imports: tuple[str, ...] = ()
     public_imports: tuple[str, ...] = ()  # those of `imports` that whoever imports this file sees, too
-    messages: tuple[Message, ...] = ()
-    enums: tuple[Enum, ...] = ()
+    messages: tuple[MessageDescriptor, ...] = ()
+    enums: tuple[EnumDescriptor, ...] = ()

@@ -18,10 +18,10 @@ from kafkasource.formats.protobuf.descriptors import (
     PROTO2,
     PROTO3,
     SCALARS,
-    Enum,
-    Field,
+    EnumDescriptor,
+    FieldDescriptor,
     File,
-    Message,
+    MessageDescriptor,
 )
 from kafkasource.formats.protobuf.literals import default_of
 from kafkasource.formats.protobuf.parse import MOST_DEPTH, parse_proto
@@ -62,12 +62,12 @@ def read_descriptor(data: bytes) -> File:
     )
 
 
-def _message(data: bytes, depth: int) -> Message:
+def _message(data: bytes, depth: int) -> MessageDescriptor:
     if depth > MOST_DEPTH:
         raise SchemaError(f"descriptor: messages are within messages more than {MOST_DEPTH} deep")
     found = _Wire(data)
     oneofs = [_Wire(each).text(1) for each in found.parts(8)]
-    return Message(
+    return MessageDescriptor(
         found.text(1),
         tuple(_field(_Wire(each), oneofs) for each in found.parts(2)),
         tuple(_message(each, depth + 1) for each in found.parts(3)),
@@ -76,7 +76,7 @@ def _message(data: bytes, depth: int) -> Message:
     )
 
 
-def _field(found: _Wire, oneofs: list[str]) -> Field:
+def _field(found: _Wire, oneofs: list[str]) -> FieldDescriptor:
     name = found.text(1)
     place = f"descriptor: the field {name}"
     kind = KINDS.get(found.number(5), "")
@@ -86,7 +86,7 @@ def _field(found: _Wire, oneofs: list[str]) -> Field:
     label = found.number(4) or _OPTIONAL
     if label not in (_OPTIONAL, _REQUIRED, _REPEATED):
         raise SchemaError(f"{place} has the label {label}, which is none")
-    field = Field(
+    field = FieldDescriptor(
         name,
         found.number(3),
         "" if kind in (MESSAGE, ENUM) else kind,
@@ -109,10 +109,10 @@ def _field(found: _Wire, oneofs: list[str]) -> Field:
     return field
 
 
-def _enum(data: bytes) -> Enum:
+def _enum(data: bytes) -> EnumDescriptor:
     found = _Wire(data)
     values = [_Wire(each) for each in found.parts(2)]
-    return Enum(found.text(1), tuple((value.text(1), value.number(2)) for value in values))
+    return EnumDescriptor(found.text(1), tuple((value.text(1), value.number(2)) for value in values))
 
 
 class _Wire:

@@ -18,10 +18,10 @@ from kafkasource.formats.protobuf.descriptors import (
     PROTO3,
     SCALARS,
     Default,
-    Enum,
-    Field,
+    EnumDescriptor,
+    FieldDescriptor,
     File,
-    Message,
+    MessageDescriptor,
 )
 from kafkasource.formats.protobuf.literals import default_of
 from kafkasource.formats.protobuf.tokens import END, NAME, NUMBER, STRING, Token, bytes_of, integer_of, tokens_of
@@ -42,13 +42,15 @@ class _Body:
     """A message while it is read."""
 
     name: str
-    fields: list[Field] = field(default_factory=list)
-    messages: list[Message] = field(default_factory=list)
-    enums: list[Enum] = field(default_factory=list)
+    fields: list[FieldDescriptor] = field(default_factory=list)
+    messages: list[MessageDescriptor] = field(default_factory=list)
+    enums: list[EnumDescriptor] = field(default_factory=list)
     is_map_entry: bool = False
 
-    def done(self) -> Message:
-        return Message(self.name, tuple(self.fields), tuple(self.messages), tuple(self.enums), self.is_map_entry)
+    def done(self) -> MessageDescriptor:
+        return MessageDescriptor(
+            self.name, tuple(self.fields), tuple(self.messages), tuple(self.enums), self.is_map_entry
+        )
 
 
 class _Parser:
@@ -217,7 +219,7 @@ class _Parser:
             else:
                 self._next()
 
-    def _message(self, name: str) -> Message:
+    def _message(self, name: str) -> MessageDescriptor:
         body = _Body(name)
         self._depth += 1
         if self._depth > MOST_DEPTH:
@@ -293,7 +295,7 @@ class _Parser:
         else:
             self._expect(";")
         body.fields.append(
-            Field(
+            FieldDescriptor(
                 name,
                 number,
                 kind,
@@ -325,11 +327,11 @@ class _Parser:
         kind = value if value in SCALARS else ""
         entry = "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Entry"
         fields = (
-            Field("key", 1, key, optional=self._syntax == PROTO2),
-            Field("value", 2, kind, "" if kind else value, optional=self._syntax == PROTO2),
+            FieldDescriptor("key", 1, key, optional=self._syntax == PROTO2),
+            FieldDescriptor("value", 2, kind, "" if kind else value, optional=self._syntax == PROTO2),
         )
-        body.messages.append(Message(entry, fields, is_map_entry=True))
-        body.fields.append(Field(name, number, "", entry, repeated=True))
+        body.messages.append(MessageDescriptor(entry, fields, is_map_entry=True))
+        body.fields.append(FieldDescriptor(name, number, "", entry, repeated=True))
 
     def _field_options(self, kind: str) -> tuple[Default | None, bool | None]:
         """(default, packed)"""
@@ -388,7 +390,7 @@ class _Parser:
             else:
                 self._full_name()
 
-    def _enum(self) -> Enum:
+    def _enum(self) -> EnumDescriptor:
         name = self._name()
         values: list[tuple[str, int]] = []
         self._expect("{")
@@ -403,4 +405,4 @@ class _Parser:
             values.append((value, self._integer()))
             self._field_options(MESSAGE)
             self._expect(";")
-        return Enum(name, tuple(values))
+        return EnumDescriptor(name, tuple(values))

@@ -16,7 +16,7 @@ from kafkasource.formats.decoding import kernel
 from kafkasource.formats.decoding import protobuf_opcodes as op
 from kafkasource.formats.decoding.opcodes import BINARY, ITEM_LIST
 from kafkasource.formats.floats import single
-from kafkasource.formats.protobuf.columns import FieldNode, MessageLayout, Node
+from kafkasource.formats.protobuf.columns import FieldNode, MessageLayout, ProtobufNode
 from kafkasource.formats.protobuf.descriptors import ENUM, GROUP, MESSAGE, Default
 from kafkasource.formats.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
 from kafkasource.formats.protobuf.schema import EnumType, FieldType, ProtobufSchema
@@ -62,7 +62,7 @@ class MessageProgram(Words):
     def decoding(self, columns: Sequence[tuple[int, int, int, int]]) -> kernel.ProtobufDecoding:
         return kernel.ProtobufDecoding(int32(self.code), self._entries, self.constants, self._depth, columns)
 
-    def _owner(self, node: Node, place: str, depth: int) -> int:
+    def _owner(self, node: ProtobufNode, place: str, depth: int) -> int:
         """The block of a record's message, or of a list's item: at its end all that must be there is there."""
         endings: list[Ending] = []
         block = self._message(node, -1, place, endings, depth)
@@ -75,7 +75,7 @@ class MessageProgram(Words):
             self.emit(0)
         return block
 
-    def _message(self, node: Node, within: int, place: str, endings: list[Ending], depth: int) -> int:
+    def _message(self, node: ProtobufNode, within: int, place: str, endings: list[Ending], depth: int) -> int:
         """The block of a message. `within`: its column, where it may be missing; `endings`: its owner's."""
         self._depth = max(self._depth, depth)
         entries = {}
@@ -98,7 +98,9 @@ class MessageProgram(Words):
             self.code[entry + op.FIELD_NEXT] = entry if is_list else following
         return entries[0] if entries else 0
 
-    def _entry(self, each: FieldNode, parent: Node, within: int, place: str, endings: list[Ending], depth: int) -> int:
+    def _entry(
+        self, each: FieldNode, parent: ProtobufNode, within: int, place: str, endings: list[Ending], depth: int
+    ) -> int:
         of, value = each.field, each.value
         read, wire = _READS[of.kind]
         is_list = of.repeated
@@ -137,7 +139,7 @@ class MessageProgram(Words):
                 self._default(of, self._zero(of), value.column, within, entry, endings)
         return entry
 
-    def _end_of(self, of: FieldType, value: Node, within: int, entry: int, endings: list[Ending]) -> None:
+    def _end_of(self, of: FieldType, value: ProtobufNode, within: int, entry: int, endings: list[Ending]) -> None:
         """Add what the end of the owner does about a single value."""
         column = self._columns[value.column]
         if value.is_time:
@@ -175,7 +177,7 @@ class MessageProgram(Words):
             data = struct.pack("=I" if width == 4 else "=Q", default & ((1 << 8 * width) - 1))
         endings.append((op.END_CONST, within, column, self.constant(data), 0, entry))
 
-    def _others_of_oneof(self, of: FieldType, parent: Node) -> int:
+    def _others_of_oneof(self, of: FieldType, parent: ProtobufNode) -> int:
         if not of.oneof:
             return 0
         others = [field.node.column for field in parent.fields if field.field.oneof == of.oneof and field.field != of]

@@ -20,10 +20,10 @@ from kafkasource.formats.protobuf.descriptors import (
     SCALARS,
     UNPACKABLE,
     Default,
-    Enum,
-    Field,
+    EnumDescriptor,
+    FieldDescriptor,
     File,
-    Message,
+    MessageDescriptor,
 )
 from kafkasource.formats.protobuf.encoded import read_file
 from kafkasource.formats.protobuf.message_index import MessageIndex
@@ -66,7 +66,7 @@ class MessageType:
 class ProtobufSchema:
     messages: Mapping[str, MessageType]  # by full name: those of the schema's own file, and of all it imports
     enums: Mapping[str, EnumType]
-    _own: tuple[tuple[str, Message], ...]  # (full name, message) of the file's own, not those within
+    _own: tuple[tuple[str, MessageDescriptor], ...]  # (full name, message) of the file's own, not those within
     _sorted: tuple[str, ...]  # the full names of the file's own, those within, too
 
     @property
@@ -92,7 +92,9 @@ class ProtobufSchema:
 
     def index_of(self, message: MessageType) -> tuple[int, ...]:
         """The message index. SchemaError where another file declares the message."""
-        within: list[tuple[tuple[int, ...], tuple[str, Message]]] = [((at,), each) for at, each in enumerate(self._own)]
+        within: list[tuple[tuple[int, ...], tuple[str, MessageDescriptor]]] = [
+            ((at,), each) for at, each in enumerate(self._own)
+        ]
         while within:
             index, (full_name, found) = within.pop()
             if full_name == message.full_name:
@@ -165,7 +167,7 @@ class _Files:
         return [self.files[each] for each in seen]
 
 
-def _walk(messages: tuple[tuple[str, Message], ...]) -> Iterator[tuple[str, Message]]:
+def _walk(messages: tuple[tuple[str, MessageDescriptor], ...]) -> Iterator[tuple[str, MessageDescriptor]]:
     for full_name, message in messages:
         yield full_name, message
         yield from _walk(tuple((f"{full_name}.{inner.name}", inner) for inner in message.messages))
@@ -175,11 +177,11 @@ def _joined(scope: str, name: str) -> str:
     return f"{scope}.{name}" if scope else name
 
 
-def _own(file: File) -> tuple[tuple[str, Message], ...]:
+def _own(file: File) -> tuple[tuple[str, MessageDescriptor], ...]:
     return tuple((_joined(file.package, message.name), message) for message in file.messages)
 
 
-def _enums(file: File) -> Iterator[tuple[str, Enum]]:
+def _enums(file: File) -> Iterator[tuple[str, EnumDescriptor]]:
     for each in file.enums:
         yield _joined(file.package, each.name), each
     for full_name, message in _walk(_own(file)):
@@ -225,7 +227,7 @@ class _Linker:
         return ProtobufSchema(messages, self._enums, found, tuple(sorted(name for name, _ in _walk(found))))
 
     def _message(
-        self, full_name: str, message: Message, file: File, types: set[str], packages: set[str]
+        self, full_name: str, message: MessageDescriptor, file: File, types: set[str], packages: set[str]
     ) -> MessageType:
         names: set[str] = set()
         numbers: set[int] = set()
@@ -245,7 +247,7 @@ class _Linker:
             raise SchemaError(f"{full_name}: the entry of a map has the fields key = 1 and value = 2, and no others")
         return MessageType(full_name, tuple(fields), is_map_entry)
 
-    def _type_name(self, each: Field, scope: str, types: set[str], packages: set[str]) -> str:
+    def _type_name(self, each: FieldDescriptor, scope: str, types: set[str], packages: set[str]) -> str:
         place = f"{scope}.{each.name}"
         first, _, rest = each.type_name.lstrip(".").partition(".")
         if each.type_name.startswith("."):
@@ -262,7 +264,7 @@ class _Linker:
         hint = f"; the schema has no reference for its imports {missing}" if missing else ""
         raise SchemaError(f"{place}: no type {each.type_name} is declared where the field can see it{hint}")
 
-    def _field(self, each: Field, type_name: str, syntax: str, place: str) -> FieldType:
+    def _field(self, each: FieldDescriptor, type_name: str, syntax: str, place: str) -> FieldType:
         kind = each.kind if each.kind in SCALARS else self._kinds[type_name]
         if each.kind == GROUP:
             if kind != MESSAGE:
@@ -289,7 +291,7 @@ class _Linker:
             oneof=each.oneof,
         )
 
-    def _check_default(self, each: Field, kind: str, type_name: str, place: str) -> None:
+    def _check_default(self, each: FieldDescriptor, kind: str, type_name: str, place: str) -> None:
         if each.repeated or kind in (MESSAGE, GROUP):
             raise SchemaError(f"{place}: a repeated field or a message has no default")
         if kind != ENUM:
@@ -309,7 +311,7 @@ def _float_default(kind: str, default: Default, place: str) -> Default:
         raise SchemaError(f"{place}: the default is beyond what a {kind} holds") from None
 
 
-def _enum_type(full_name: str, enum: Enum, syntax: str) -> EnumType:
+def _enum_type(full_name: str, enum: EnumDescriptor, syntax: str) -> EnumType:
     if not enum.values:
         raise SchemaError(f"{full_name}: the enum has no values")
     if len({name for name, _ in enum.values}) < len(enum.values):

@@ -30,7 +30,7 @@ def typed_batches(
     and the registry's errors.
     """
     task = _Task(formats, cluster_id)
-    wish = memory.Wish(_WANTED_BYTES)
+    wish = memory.MemoryDemand(_WANTED_BYTES)
     lease = memory.process_budget().lease(memory.DECODED, wish, task.may_take, total_bytes=formats.memory_budget_bytes)
     with lease:
         for batch in batches:

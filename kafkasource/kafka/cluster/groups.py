@@ -65,7 +65,7 @@ class ListedGroups(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupMember:
+class MemberDescription:
     """One consumer of a group as its coordinator sees it.
 
     `assignment` is what the group's leader wrote for it: for consumers, bytes of the consumer protocol. Where the
@@ -87,7 +87,7 @@ class DescribedGroup:
     state: str  # Stable, Empty, PreparingRebalance, CompletingRebalance; KIP-848: Assigning, Reconciling
     protocol_type: str
     assignor: str  # while Stable
-    members: tuple[GroupMember, ...]
+    members: tuple[MemberDescription, ...]
     type: str = "classic"  # or consumer (KIP-848)
 
 
@@ -317,7 +317,7 @@ def _without_membership(group: str) -> Fields:
 
 def _described(row: Fields) -> DescribedGroup:
     members = (
-        GroupMember(
+        MemberDescription(
             each["member_id"],
             each["group_instance_id"],
             each["client_id"],
@@ -337,7 +337,7 @@ def _described_by_coordinator(row: Fields) -> DescribedGroup:
         has, shall_have = (_partitions(each[name]) for name in ("assignment", "target_assignment"))
         host = each["client_host"].removeprefix("/")
         members.append(
-            GroupMember(each["member_id"], each["instance_id"], each["client_id"], host, has, shall_have - has)
+            MemberDescription(each["member_id"], each["instance_id"], each["client_id"], host, has, shall_have - has)
         )
     return DescribedGroup(
         row["group_id"], row["group_state"], _CONSUMERS, row["assignor_name"], tuple(members), "consumer"

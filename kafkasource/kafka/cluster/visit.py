@@ -17,7 +17,7 @@ from kafkasource.kafka.network.authentication import Authentication
 from kafkasource.kafka.network.connection import Connection, Received
 from kafkasource.kafka.network.connector import SocketConnector
 from kafkasource.kafka.network.metadata import metadata_body
-from kafkasource.kafka.network.old_releases import FORMS, Step
+from kafkasource.kafka.network.old_releases import FORMS, HandshakeStep
 from kafkasource.kafka.network.sockets import Address, Transport, reason_of
 from kafkasource.kafka.network.tls_transport import TlsTransport
 from kafkasource.kafka.protocol.apis import METADATA
@@ -36,7 +36,7 @@ _DOING = {
 
 
 @dataclass
-class Visit:
+class AddressCheck:
     """The results at one address."""
 
     address: str  # "127.0.0.1:9093"
@@ -60,7 +60,7 @@ def resolve(host: str, port: int) -> list[Address]:
     return found
 
 
-def visit(config: ClientConfig, address: Address, timeout_ms: float) -> Visit:
+def visit(config: ClientConfig, address: Address, timeout_ms: float) -> AddressCheck:
     """Connect, and do what the configuration says: TLS, ApiVersions, SASL. Does not raise what the network does.
 
     Without TLS and SASL it stops behind TCP: brokers from before ApiVersions need more than one connection. Raises
@@ -82,13 +82,13 @@ def offered_mechanisms(config: ClientConfig, address: Address, timeout_ms: float
 
 def _converse(
     config: ClientConfig, address: Address, timeout_ms: float, mechanism: Callable[[], Mechanism] | None
-) -> Visit:
+) -> AddressCheck:
     """The last of the connections that it takes to have an answer to ApiVersions, see `old_releases`."""
     for version in FORMS:
         peer = str(address)
         authentication = None if mechanism is None else Authentication(mechanism(), peer)
         connection: Connection[object] = Connection(
-            peer, config.client_id, config.receive_message_max_bytes, None, Step(version), authentication
+            peer, config.client_id, config.receive_message_max_bytes, None, HandshakeStep(version), authentication
         )
         found = _walk(config, address, timeout_ms, connection, authentication)
         if found.stage != API_VERSIONS or not isinstance(found.error, ConnectFailed):
@@ -103,11 +103,11 @@ def answers_without_sasl(config: ClientConfig, address: Address, timeout_ms: flo
 
     One that wants SASL closes the connection on such a request.
     """
-    return any(_answers_metadata(config, address, timeout_ms, Step(version)) for version in FORMS)
+    return any(_answers_metadata(config, address, timeout_ms, HandshakeStep(version)) for version in FORMS)
 
 
-def _answers_metadata(config: ClientConfig, address: Address, timeout_ms: float, step: Step) -> bool:
-    found = Visit(str(address), TCP)
+def _answers_metadata(config: ClientConfig, address: Address, timeout_ms: float, step: HandshakeStep) -> bool:
+    found = AddressCheck(str(address), TCP)
     try:
         line = _Line(SocketConnector(config).open(address), found, timeout_ms)
         try:
@@ -129,8 +129,8 @@ def _walk(
     timeout_ms: float,
     connection: Connection[object] | None,
     authentication: Authentication | None,
-) -> Visit:
-    found = Visit(str(address), TCP)
+) -> AddressCheck:
+    found = AddressCheck(str(address), TCP)
     try:
         line = _Line(SocketConnector(config).open(address), found, timeout_ms)
     except OSError as error:
@@ -157,7 +157,7 @@ def _walk(
 class _Line:
     """The transport, waited for. Methods raise OSError and KafkaSourceError."""
 
-    def __init__(self, transport: Transport, found: Visit, timeout_ms: float) -> None:
+    def __init__(self, transport: Transport, found: AddressCheck, timeout_ms: float) -> None:
         self._transport, self._found = transport, found
         self._timeout_ms = timeout_ms
         self._end_s = time.monotonic() + timeout_ms / 1000

@@ -21,7 +21,7 @@ _PART = 3  # an answer may take this part of the request's time
 _FASTER_AT_ONCE = 2.0  # a shaped line lets a first burst through, so the estimate grows step by step
 
 
-class Line:
+class Bandwidth:
     """The way from one broker to this process. Not for several threads."""
 
     def __init__(self, request_timeout_s: float) -> None:
@@ -64,6 +64,6 @@ class Line:
         self._bytes_per_s = slow if self._bytes_per_s is None else min(slow, self._bytes_per_s)
 
 
-def line_to(cluster: Cluster, node_id: int) -> Line:
+def line_to(cluster: Cluster, node_id: int) -> Bandwidth:
     """The line that all tasks of this process share which read from this broker."""
-    return cluster.shared(Line, node_id, lambda: Line(cluster.config.request_timeout_ms / 1000))
+    return cluster.shared(Bandwidth, node_id, lambda: Bandwidth(cluster.config.request_timeout_ms / 1000))

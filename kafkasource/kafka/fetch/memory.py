@@ -54,8 +54,8 @@ def leased_memory(settings: FetchSettings) -> Iterator[FetchMemory]:
         found.piece_bytes = min(PIECE_BYTES, size // _PIECES)
         found.portion_bytes = min(settings.max_partition_bytes, size // _PIECES)
 
-    receiving = memory.Wish(FRAMES * settings.most_in_flight_bytes, settings.named_size)
-    decoding = memory.Wish(_PIECES * PIECE_BYTES)
+    receiving = memory.MemoryDemand(FRAMES * settings.most_in_flight_bytes, settings.named_size)
+    decoding = memory.MemoryDemand(_PIECES * PIECE_BYTES)
     total = settings.memory_budget_bytes
     with (
         budget.lease(memory.RECEIVE, receiving, receive, total_bytes=total),

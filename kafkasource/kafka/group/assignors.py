@@ -44,7 +44,7 @@ Members = Mapping[str, Member]
 """By member id, in the coordinator's order."""
 
 
-class Assign(Protocol):
+class AssignFunction(Protocol):
     """The leader's assignment of all partitions."""
 
     def __call__(self, counts: PartitionCounts, members: Members, racks: ReplicaRacks = NO_RACKS) -> Placement: ...
@@ -56,7 +56,7 @@ class Assignor:
 
     name: str
     cooperative: bool
-    assign: Assign
+    assign: AssignFunction
     user_data: Callable[[int | None], bytes | None] = lambda generation: None
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafkasource.errors import ProtocolError
-from kafkasource.kafka.protocol.primitives import Buffer, Reader, Writer
+from kafkasource.kafka.protocol.primitives import Buffer, ByteReader, ByteWriter
 from kafkasource.types import TopicPartition
 
 PROTOCOL_TYPE = "consumer"
@@ -37,7 +37,7 @@ class Subscription:
 
     def encode(self, version: int = NEWEST_VERSION) -> bytes:
         """Encode the message. Fields that the version does not carry are left out, as in Java."""
-        writer = Writer()
+        writer = ByteWriter()
         writer.int16(version)
         writer.array_length(len(self.topics), compact=False)
         for topic in sorted(self.topics):
@@ -54,7 +54,7 @@ class Subscription:
     @classmethod
     def decode(cls, data: Buffer) -> Subscription:
         """Raises ProtocolError."""
-        reader = Reader(data)
+        reader = ByteReader(data)
         version = _version(reader, "subscription")
         count = _present(reader.array_length(compact=False, element_bytes=2))
         topics = tuple(reader.string() for _ in range(count))
@@ -74,7 +74,7 @@ class Assignment:
 
     def encode(self, version: int = NEWEST_VERSION) -> bytes:
         """Topics in the order in which they first come, as in Java."""
-        writer = Writer()
+        writer = ByteWriter()
         writer.int16(version)
         _write_partitions(writer, self.partitions)
         writer.nullable_bytes(self.user_data)
@@ -85,19 +85,19 @@ class Assignment:
         """No bytes at all: the leader did not speak of this member, it has nothing. Raises ProtocolError."""
         if not len(data):
             return cls()
-        reader = Reader(data)
+        reader = ByteReader(data)
         _version(reader, "assignment")
         return cls(_read_partitions(reader), _bytes(reader))
 
 
-def _version(reader: Reader, what: str) -> int:
+def _version(reader: ByteReader, what: str) -> int:
     version = reader.int16()
     if version < 0:
         raise ProtocolError(f"consumer protocol: {what} of version {version}")
     return version
 
 
-def _write_partitions(writer: Writer, partitions: Iterable[TopicPartition]) -> None:
+def _write_partitions(writer: ByteWriter, partitions: Iterable[TopicPartition]) -> None:
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
@@ -109,7 +109,7 @@ def _write_partitions(writer: Writer, partitions: Iterable[TopicPartition]) -> N
             writer.int32(index)
 
 
-def _read_partitions(reader: Reader) -> tuple[TopicPartition, ...]:
+def _read_partitions(reader: ByteReader) -> tuple[TopicPartition, ...]:
     found = []
     for _ in range(_present(reader.array_length(compact=False, element_bytes=6))):
         topic = reader.string()
@@ -124,6 +124,6 @@ def _present(count: int | None) -> int:
     return count
 
 
-def _bytes(reader: Reader) -> bytes | None:
+def _bytes(reader: ByteReader) -> bytes | None:
     found = reader.nullable_bytes()
     return None if found is None else bytes(found)

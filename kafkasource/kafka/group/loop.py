@@ -19,7 +19,7 @@ from kafkasource.kafka.group.condition import InterruptibleCondition
 from kafkasource.kafka.group.consumer_protocol import Assignment
 from kafkasource.kafka.group.membership import Membership
 from kafkasource.kafka.group.racks import NO_RACKS, ReplicaRacks
-from kafkasource.kafka.group.states import REQUESTS, Action, State
+from kafkasource.kafka.group.states import REQUESTS, MemberAction, MemberState
 from kafkasource.kafka.network.pending import Pending
 from kafkasource.kafka.protocol.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from kafkasource.kafka.protocol.schema import Body
@@ -52,7 +52,7 @@ class MemberLoop:
         self._now_ms = now_ms
         self._reach_by_ms = reach_by_ms
         self._seen = membership.state
-        self._request: Action | None = None
+        self._request: MemberAction | None = None
         self._pending: Pending | None = None
         self._counts: dict[str, int] = {}  # as leader: what the assignment was made for
         self._look_again_ms = 0.0
@@ -84,7 +84,7 @@ class MemberLoop:
         with self._changed.lock:
             if self._membership.has_actions:
                 return True  # the user closed it, say, while we looked for the coordinator
-            if self._membership.state is State.CLOSED:
+            if self._membership.state is MemberState.CLOSED:
                 return False
             wait = min(self._membership.wait_ms(self._now_ms()), MOST_WAIT_MS)
         if self._pending is None or not self._pending.done:
@@ -93,12 +93,12 @@ class MemberLoop:
         self._watch_partitions()
         return True
 
-    def _carry_out(self, action: Action) -> None:
-        if action in REQUESTS or action is Action.ABANDON:
+    def _carry_out(self, action: MemberAction) -> None:
+        if action in REQUESTS or action is MemberAction.ABANDON:
             self._drop_request()
-        if action is Action.FIND_COORDINATOR:
+        if action is MemberAction.FIND_COORDINATOR:
             self._cluster.coordinators.forget(GROUP, self._group)
-        elif action is Action.LEAVE:
+        elif action is MemberAction.LEAVE:
             self._leave()
         elif action in REQUESTS:
             try:
@@ -114,23 +114,23 @@ class MemberLoop:
     def _drop_request(self) -> None:
         """The coordinator does nothing for this connection while it holds a JoinGroup or SyncGroup of ours."""
         pending, self._pending = self._pending, None
-        if pending is not None and not pending.done and self._request is not Action.HEARTBEAT:
+        if pending is not None and not pending.done and self._request is not MemberAction.HEARTBEAT:
             self._caller.disconnect(pending.node_id)
 
-    def _send(self, action: Action) -> Pending | None:
+    def _send(self, action: MemberAction) -> Pending | None:
         with self._caller.giving_up(lambda: self._membership.under_way is not action):  # the user has closed it, say
             node_id = self._cluster.coordinators.of(GROUP, self._group)
-            assignments = self._assign() if action is Action.SYNC_AS_LEADER else {}
+            assignments = self._assign() if action is MemberAction.SYNC_AS_LEADER else {}
         with self._changed.lock:
             membership = self._membership
             terms = membership.terms
             if membership.under_way is not action:
                 return None  # something happened while we looked for the coordinator
-            if action is Action.JOIN:
+            if action is MemberAction.JOIN:
                 body = requests.join_body(self._group, membership)
                 timeout = float(max(terms.rebalance_timeout_ms, terms.session_timeout_ms) + JOIN_GRACE_MS)
                 return self._caller.send(node_id, JOIN_GROUP, body, timeout_ms=timeout)
-            if action is Action.HEARTBEAT:
+            if action is MemberAction.HEARTBEAT:
                 body = requests.heartbeat_body(self._group, membership.identity)
                 return self._caller.send(node_id, HEARTBEAT, body, timeout_ms=terms.session_timeout_ms)
             body = requests.sync_body(self._group, membership, assignments)
@@ -166,10 +166,10 @@ class MemberLoop:
                 self._membership.failed(request, error, now_ms, answer.get("member_id") or "")
             self._changed.notify_all()
 
-    def _tell(self, request: Action, answer: Body, now_ms: float) -> None:
-        if request is Action.JOIN:
+    def _tell(self, request: MemberAction, answer: Body, now_ms: float) -> None:
+        if request is MemberAction.JOIN:
             self._membership.joined(answer, now_ms)
-        elif request is Action.HEARTBEAT:
+        elif request is MemberAction.HEARTBEAT:
             self._membership.heartbeat_done(now_ms)
         else:
             self._membership.synced(Assignment.decode(answer["assignment"]), now_ms)
@@ -208,11 +208,11 @@ class MemberLoop:
     def _watch_partitions(self) -> None:
         """A topic that was made, grew or went: the leader lets the group rebalance (`metadata.max.age.ms`)."""
         with self._changed.lock:
-            leads = self._membership.leading is not None and self._membership.state is State.STABLE
+            leads = self._membership.leading is not None and self._membership.state is MemberState.STABLE
         if not leads or self._now_ms() < self._look_again_ms:
             return
         try:
-            with self._caller.giving_up(lambda: self._membership.state is not State.STABLE):
+            with self._caller.giving_up(lambda: self._membership.state is not MemberState.STABLE):
                 counts = dict.fromkeys(self._counts, 0) | self._count(self._counts)
         except Exception:
             return  # asked again when it is due

@@ -30,8 +30,8 @@ from kafkasource.kafka.group import requests
 from kafkasource.kafka.group.assignors import Assignor, assignors_named
 from kafkasource.kafka.group.condition import InterruptibleCondition
 from kafkasource.kafka.group.loop import MemberLoop
-from kafkasource.kafka.group.membership import COMMIT_ERRORS, Changes, Identity, Membership, Terms
-from kafkasource.kafka.group.states import State
+from kafkasource.kafka.group.membership import COMMIT_ERRORS, Changes, MemberIdentity, Membership, Terms
+from kafkasource.kafka.group.states import MemberState
 from kafkasource.kafka.protocol.apis import OFFSET_COMMIT
 from kafkasource.types import TopicPartition
 
@@ -199,7 +199,7 @@ class GroupMember:
                     raise CommitFailed(f"group {self.group!r}: the coordinator refused the commit: {error}") from error
                 self._changed.wait_for(self._settles, deadline_s - self._clock() if late else LOOK_AGAIN_S)
 
-    def _is_outdated(self, identity: Identity) -> bool:
+    def _is_outdated(self, identity: MemberIdentity) -> bool:
         """Whether the member has moved, or moves now, to another generation than the commit's.
 
         Then its partitions may still be its own. Java's ConsumerCoordinator.OffsetCommitResponseHandler, too, takes
@@ -217,26 +217,26 @@ class GroupMember:
         self._thread.join(timeout_s)
 
     def _stable(self) -> bool:
-        return self._membership.state is State.STABLE
+        return self._membership.state is MemberState.STABLE
 
     def _has_news(self) -> bool:
-        return self._membership.has_news or self._membership.state is State.CLOSED
+        return self._membership.has_news or self._membership.state is MemberState.CLOSED
 
     def _settles(self) -> bool:
         """May a commit that came between two generations be tried again?"""
-        return self._membership.state not in (State.JOINING, State.SYNCING)
+        return self._membership.state not in (MemberState.JOINING, MemberState.SYNCING)
 
     def _check_open(self) -> None:
-        if self._membership.state is State.CLOSED:
+        if self._membership.state is MemberState.CLOSED:
             raise ClientClosed(f"the member of group {self.group!r} is closed")
 
     def _identity_to_commit(
         self, offsets: Mapping[TopicPartition, int], deadline_s: float, outdated: bool = False
-    ) -> Identity:
+    ) -> MemberIdentity:
         """The identity for commits in the current generation. Between two generations the coordinator accepts no
         commits. `outdated`: the offsets are of partitions that the member had in a generation before."""
         membership = self._membership
-        done = self._changed.wait_for(lambda: membership.state is not State.SYNCING, deadline_s - self._clock())
+        done = self._changed.wait_for(lambda: membership.state is not MemberState.SYNCING, deadline_s - self._clock())
         with self._changed.lock:
             self._check_open()
             foreign: list[TopicPartition] = []

@@ -31,17 +31,17 @@ from kafkasource.errors import (
 from kafkasource.kafka.group.assignors import Assignor, Member, PartitionCounts
 from kafkasource.kafka.group.consumer_protocol import Assignment, Subscription
 from kafkasource.kafka.group.racks import NO_RACKS, ReplicaRacks
-from kafkasource.kafka.group.states import REQUESTS, TRANSITIONS, Action, Event, State
+from kafkasource.kafka.group.states import REQUESTS, TRANSITIONS, MemberAction, MemberEvent, MemberState
 from kafkasource.kafka.protocol.schema import Fields
 from kafkasource.types import NEVER, TopicPartition
 
-_EVENTS: dict[type[Exception], Event] = {
-    CoordinatorLoadInProgress: Event.NOT_YET,
-    CoordinatorNotAvailable: Event.COORDINATOR_GONE,
-    NotCoordinator: Event.COORDINATOR_GONE,
-    IllegalGeneration: Event.STALE_GENERATION,
-    UnknownMemberId: Event.UNKNOWN_MEMBER,
-    MemberIdRequired: Event.MEMBER_ID_GIVEN,
+_EVENTS: dict[type[Exception], MemberEvent] = {
+    CoordinatorLoadInProgress: MemberEvent.NOT_YET,
+    CoordinatorNotAvailable: MemberEvent.COORDINATOR_GONE,
+    NotCoordinator: MemberEvent.COORDINATOR_GONE,
+    IllegalGeneration: MemberEvent.STALE_GENERATION,
+    UnknownMemberId: MemberEvent.UNKNOWN_MEMBER,
+    MemberIdRequired: MemberEvent.MEMBER_ID_GIVEN,
 }
 COMMIT_ERRORS = (IllegalGeneration, UnknownMemberId, RebalanceInProgress, FencedInstanceId)
 """Codes of a refused commit: the coordinator no longer knows the member, or not with this generation."""
@@ -60,7 +60,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class MemberIdentity:
     """The member's identity in requests and commits."""
 
     member_id: str = ""
@@ -93,9 +93,9 @@ class Membership:
 
     def __init__(self, terms: Terms, now_ms: float) -> None:
         self.terms = terms
-        self.state = State.UNJOINED
-        self.identity = Identity(instance_id=terms.instance_id)
-        self.leaving: Identity | None = None  # of a LEAVE to carry out
+        self.state = MemberState.UNJOINED
+        self.identity = MemberIdentity(instance_id=terms.instance_id)
+        self.leaving: MemberIdentity | None = None  # of a LEAVE to carry out
         self.error: Exception | None = None  # why it is FAILED
         self.protocol_name: str | None = None
         self.leading: Mapping[str, Member] | None = None  # as leader: everybody in the group
@@ -106,8 +106,8 @@ class Membership:
         self._revocation_told = False
         self._lost: frozenset[TopicPartition] = frozenset()
         self._owned_in: int | None = None  # the generation that gave us what we own
-        self.under_way: Action | None = None  # the request whose end counts
-        self._actions: list[Action] = []
+        self.under_way: MemberAction | None = None  # the request whose end counts
+        self._actions: list[MemberAction] = []
         self._failures = 0
         self._not_before_ms = now_ms
         self._heartbeat_ms = self._session_ms = NEVER
@@ -116,7 +116,7 @@ class Membership:
 
     # Wishes of the member.
 
-    def take_actions(self) -> list[Action]:
+    def take_actions(self) -> list[MemberAction]:
         """The actions to carry out, in order. A request replaces the request before it, whose answer is then
         ignored."""
         actions, self._actions = self._actions, []
@@ -137,40 +137,40 @@ class Membership:
             if at <= now_ms and (self.state, event) in TRANSITIONS:
                 self._fire(event, now_ms)
 
-    def _timers(self) -> list[tuple[float, Event]]:
+    def _timers(self) -> list[tuple[float, MemberEvent]]:
         poll_by = NEVER if self._polling else self._poll_by_ms
         timers = {
-            State.UNJOINED: [
-                (self._session_ms if self.owned else NEVER, Event.SESSION_EXPIRED),
-                (poll_by, Event.POLL_EXPIRED),
-                (self._not_before_ms, Event.READY),
+            MemberState.UNJOINED: [
+                (self._session_ms if self.owned else NEVER, MemberEvent.SESSION_EXPIRED),
+                (poll_by, MemberEvent.POLL_EXPIRED),
+                (self._not_before_ms, MemberEvent.READY),
             ],
-            State.JOINING: [(poll_by, Event.POLL_EXPIRED)],
-            State.SYNCING: [(poll_by, Event.POLL_EXPIRED)],
+            MemberState.JOINING: [(poll_by, MemberEvent.POLL_EXPIRED)],
+            MemberState.SYNCING: [(poll_by, MemberEvent.POLL_EXPIRED)],
         }
-        if self.state not in (State.STABLE, State.REVOKING):
+        if self.state not in (MemberState.STABLE, MemberState.REVOKING):
             return timers.get(self.state, [])
         heartbeat = NEVER if self.under_way else max(self._heartbeat_ms, self._not_before_ms)
         return [
-            (self._session_ms, Event.SESSION_EXPIRED),
-            (poll_by, Event.POLL_EXPIRED),
-            (heartbeat, Event.HEARTBEAT_DUE),
+            (self._session_ms, MemberEvent.SESSION_EXPIRED),
+            (poll_by, MemberEvent.POLL_EXPIRED),
+            (heartbeat, MemberEvent.HEARTBEAT_DUE),
         ]
 
     # Answers of the coordinator.
 
     def joined(self, answer: Fields, now_ms: float) -> None:
         """Raises ProtocolError where a member's metadata is none."""
-        if self.under_way is not Action.JOIN:
+        if self.under_way is not MemberAction.JOIN:
             return
         leads = answer["leader"] == answer["member_id"]
         rows = answer["members"] if leads else ()
         self.leading = {row["member_id"]: _member(row) for row in rows} if leads else None
         self.skip_assignment = bool(answer["skip_assignment"])
         self.protocol_name = answer["protocol_name"] or self.terms.assignors[0].name
-        self.identity = Identity(answer["member_id"], answer["generation_id"], self.terms.instance_id)
+        self.identity = MemberIdentity(answer["member_id"], answer["generation_id"], self.terms.instance_id)
         self._succeeded(now_ms)
-        self._fire(Event.JOINED_AS_LEADER if leads else Event.JOINED_AS_FOLLOWER, now_ms)
+        self._fire(MemberEvent.JOINED_AS_LEADER if leads else MemberEvent.JOINED_AS_FOLLOWER, now_ms)
 
     def assignments(self, counts: PartitionCounts, racks: ReplicaRacks = NO_RACKS) -> dict[str, Assignment]:
         """Make the assignment by member id, as the leader.
@@ -187,7 +187,7 @@ class Membership:
         return {member_id: Assignment(tuple(partitions)) for member_id, partitions in placed.items()}
 
     def synced(self, assignment: Assignment, now_ms: float) -> None:
-        if self.under_way not in (Action.SYNC, Action.SYNC_AS_LEADER):
+        if self.under_way not in (MemberAction.SYNC, MemberAction.SYNC_AS_LEADER):
             return
         self._succeeded(now_ms)
         assigned = frozenset(assignment.partitions)
@@ -197,31 +197,31 @@ class Membership:
         self._take_from_user(self.held - self.owned)  # of an eager member whose user does not poll
         self._owned_in = self.identity.generation_id
         self._revoke(taken)
-        self._fire(Event.SYNCED_LESS if taken else Event.SYNCED, now_ms)
+        self._fire(MemberEvent.SYNCED_LESS if taken else MemberEvent.SYNCED, now_ms)
 
     def heartbeat_done(self, now_ms: float) -> None:
-        if self.under_way is Action.HEARTBEAT:
+        if self.under_way is MemberAction.HEARTBEAT:
             self._succeeded(now_ms)
-            self._fire(Event.HEARTBEAT_DONE, now_ms)
+            self._fire(MemberEvent.HEARTBEAT_DONE, now_ms)
 
-    def failed(self, request: Action, error: Exception, now_ms: float, member_id: str = "") -> None:
+    def failed(self, request: MemberAction, error: Exception, now_ms: float, member_id: str = "") -> None:
         """A request ended without its answer. `member_id`: the id that came with MEMBER_ID_REQUIRED."""
         if self.under_way is not request:
             return
         self.under_way = None
         self._take_error(error, now_ms, member_id)
 
-    def commit_failed(self, identity: Identity, error: Exception, now_ms: float) -> None:
+    def commit_failed(self, identity: MemberIdentity, error: Exception, now_ms: float) -> None:
         """A commit under this identity was refused. It may be the first request that shows the loss of the
         membership."""
-        alive = self.state in (State.STABLE, State.REVOKING)
+        alive = self.state in (MemberState.STABLE, MemberState.REVOKING)
         if alive and identity == self.identity and isinstance(error, COMMIT_ERRORS):
             self._take_error(error, now_ms)
 
     def crash(self, error: Exception, now_ms: float) -> None:
         """The loop has failed. Nothing keeps the membership alive, so its partitions are lost."""
         self.error = self.error or error
-        self.state = State.FAILED
+        self.state = MemberState.FAILED
         self._lose(now_ms)
 
     def _take_error(self, error: Exception, now_ms: float, member_id: str = "") -> None:
@@ -231,21 +231,21 @@ class Membership:
             return
         event = _EVENTS.get(type(error))
         if event is None and (getattr(error, "retriable", False) or isinstance(error, DeadlineExceeded)):
-            event = Event.NOT_YET if isinstance(error, BrokerError) else Event.COORDINATOR_GONE
-        if event is Event.MEMBER_ID_GIVEN:
-            self.identity = Identity(member_id, -1, self.terms.instance_id)
+            event = MemberEvent.NOT_YET if isinstance(error, BrokerError) else MemberEvent.COORDINATOR_GONE
+        if event is MemberEvent.MEMBER_ID_GIVEN:
+            self.identity = MemberIdentity(member_id, -1, self.terms.instance_id)
         if event is None or (self.state, event) not in TRANSITIONS:
-            event, self.error = Event.REFUSED, error
+            event, self.error = MemberEvent.REFUSED, error
         self._fire(event, now_ms)
 
     def _rebalance(self, now_ms: float) -> None:
         eager = not self.terms.cooperative
         if eager and self._must_be_told(self.owned):
-            self._fire(Event.REBALANCE, now_ms)
+            self._fire(MemberEvent.REBALANCE, now_ms)
             return
         if eager:
             self.owned &= self.held  # a later poll must not report the rest: from now on it may be another member's
-        self._fire(Event.REJOIN, now_ms)
+        self._fire(MemberEvent.REJOIN, now_ms)
 
     # Calls of the user.
 
@@ -255,11 +255,11 @@ class Membership:
             raise self.error
         if self.terms.must_poll:
             self._poll_by_ms = now_ms + self.terms.rebalance_timeout_ms
-        self._fire_if_known(Event.POLLED, now_ms)
+        self._fire_if_known(MemberEvent.POLLED, now_ms)
         if self._revocation_told:
-            self._fire(Event.GIVEN_UP, now_ms)
+            self._fire(MemberEvent.GIVEN_UP, now_ms)
         lost, self._lost = self._lost, frozenset()
-        revoked = self._revoking & self.held if self.state is State.REVOKING else frozenset()
+        revoked = self._revoking & self.held if self.state is MemberState.REVOKING else frozenset()
         self._revocation_told = bool(revoked)
         assigned = self.owned - self.held - self._revoking
         self.held |= assigned
@@ -274,16 +274,16 @@ class Membership:
     @property
     def has_news(self) -> bool:
         """Whether a poll would report a change, or raise."""
-        revoked = self.state is State.REVOKING and not self._revocation_told
+        revoked = self.state is MemberState.REVOKING and not self._revocation_told
         return bool(self.error or self._lost or revoked or self.owned - self.held)
 
     def rejoin(self, now_ms: float) -> None:
         """Let the group rebalance, because its subscription has changed."""
-        if self.state is State.STABLE:
+        if self.state is MemberState.STABLE:
             self._rebalance(now_ms)
 
     def close(self, now_ms: float) -> None:
-        self._fire_if_known(Event.CLOSE, now_ms)
+        self._fire_if_known(MemberEvent.CLOSE, now_ms)
 
     # Requests' contents.
 
@@ -306,30 +306,30 @@ class Membership:
 
     # Inside.
 
-    def _fire_if_known(self, event: Event, now_ms: float) -> None:
+    def _fire_if_known(self, event: MemberEvent, now_ms: float) -> None:
         if (self.state, event) in TRANSITIONS:
             self._fire(event, now_ms)
 
-    def _fire(self, event: Event, now_ms: float) -> None:
+    def _fire(self, event: MemberEvent, now_ms: float) -> None:
         before = self.state
         self.state, actions = TRANSITIONS[before, event]
         if self.state is not before:
             self.under_way = None
         for action in actions:
             self._do(action, now_ms)
-        if self.state is State.REVOKING and not self._must_be_told(self._revoking):
-            self._fire(Event.GIVEN_UP, now_ms)
+        if self.state is MemberState.REVOKING and not self._must_be_told(self._revoking):
+            self._fire(MemberEvent.GIVEN_UP, now_ms)
 
-    def _do(self, action: Action, now_ms: float) -> None:
-        if action is Action.LEAVE and (self.terms.instance_id is not None or not self.identity.member_id):
+    def _do(self, action: MemberAction, now_ms: float) -> None:
+        if action is MemberAction.LEAVE and (self.terms.instance_id is not None or not self.identity.member_id):
             return
-        if action is Action.LEAVE:
+        if action is MemberAction.LEAVE:
             self.leaving = self.identity
         if action in REQUESTS:
-            self.under_way = None if action is Action.LEAVE else action
+            self.under_way = None if action is MemberAction.LEAVE else action
             self._actions = [each for each in self._actions if each not in REQUESTS]
             self._actions.append(action)
-        elif action in (Action.FIND_COORDINATOR, Action.ABANDON):
+        elif action in (MemberAction.FIND_COORDINATOR, MemberAction.ABANDON):
             self._actions.append(action)
         else:
             _MEMORY[action](self, now_ms)
@@ -346,10 +346,10 @@ class Membership:
         self._failures += 1
 
     def _forget_member_id(self, now_ms: float) -> None:
-        self.identity = Identity("", -1, self.terms.instance_id)
+        self.identity = MemberIdentity("", -1, self.terms.instance_id)
 
     def _forget_generation(self, now_ms: float) -> None:
-        self.identity = Identity(self.identity.member_id, -1, self.terms.instance_id)
+        self.identity = MemberIdentity(self.identity.member_id, -1, self.terms.instance_id)
         self._owned_in = None
         self.leading = None
 
@@ -382,13 +382,13 @@ class Membership:
         return self.terms.must_poll and bool(partitions & self.held)
 
 
-_MEMORY: dict[Action, Callable[[Membership, float], None]] = {
-    Action.BACK_OFF: Membership._back_off,
-    Action.FORGET_MEMBER_ID: Membership._forget_member_id,
-    Action.FORGET_GENERATION: Membership._forget_generation,
-    Action.LOSE: Membership._lose,
-    Action.REVOKE: Membership._revoke_all,
-    Action.GIVE_UP: Membership._give_up,
+_MEMORY: dict[MemberAction, Callable[[Membership, float], None]] = {
+    MemberAction.BACK_OFF: Membership._back_off,
+    MemberAction.FORGET_MEMBER_ID: Membership._forget_member_id,
+    MemberAction.FORGET_GENERATION: Membership._forget_generation,
+    MemberAction.LOSE: Membership._lose,
+    MemberAction.REVOKE: Membership._revoke_all,
+    MemberAction.GIVE_UP: Membership._give_up,
 }
 
 

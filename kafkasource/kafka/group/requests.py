@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from kafkasource.errors import UnsupportedApiVersion
 from kafkasource.kafka.group.consumer_protocol import PROTOCOL_TYPE, Assignment
-from kafkasource.kafka.group.membership import Identity, Membership
+from kafkasource.kafka.group.membership import MemberIdentity, Membership
 from kafkasource.types import TopicPartition
 
 Body = dict[str, object]
@@ -44,11 +44,11 @@ def sync_body(group: str, membership: Membership, assignments: Mapping[str, Assi
     return body
 
 
-def heartbeat_body(group: str, identity: Identity) -> BodyOf:
+def heartbeat_body(group: str, identity: MemberIdentity) -> BodyOf:
     return lambda version: _who(group, identity, version)
 
 
-def leave_body(group: str, identity: Identity) -> BodyOf:
+def leave_body(group: str, identity: MemberIdentity) -> BodyOf:
     def body(version: int) -> Body:
         if version < 3:
             return {"group_id": group, "member_id": identity.member_id}
@@ -57,7 +57,7 @@ def leave_body(group: str, identity: Identity) -> BodyOf:
     return body
 
 
-def commit_body(group: str, identity: Identity, offsets: Mapping[TopicPartition, int]) -> BodyOf:
+def commit_body(group: str, identity: MemberIdentity, offsets: Mapping[TopicPartition, int]) -> BodyOf:
     """An offset is the next to read."""
     topics: dict[str, list[Body]] = {}
     for tp, offset in offsets.items():
@@ -78,7 +78,7 @@ def commit_body(group: str, identity: Identity, offsets: Mapping[TopicPartition,
     return body
 
 
-def _who(group: str, identity: Identity, version: int) -> Body:
+def _who(group: str, identity: MemberIdentity, version: int) -> Body:
     return {
         "group_id": group,
         "generation_id": identity.generation_id,

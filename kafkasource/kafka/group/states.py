@@ -19,7 +19,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class State(Enum):
+class MemberState(Enum):
     UNJOINED = "unjoined"  # of no generation; joins when the backoff is over
     JOINING = "joining"  # JoinGroup is under way: the coordinator holds it until all members have come
     SYNCING = "syncing"  # SyncGroup is under way: held until the leader's has come
@@ -30,7 +30,7 @@ class State(Enum):
     FAILED = "failed"  # an error that no retry can repair; `poll` raises it
 
 
-class Event(Enum):
+class MemberEvent(Enum):
     # The user.
     POLLED = "polled"
     GIVEN_UP = "given up"  # the user polls again after a poll reported what is revoked; or there was nothing to report
@@ -56,7 +56,7 @@ class Event(Enum):
     REFUSED = "refused"  # fenced (KIP-345), not authorized, inconsistent protocol: an error that does not pass
 
 
-class Action(Enum):
+class MemberAction(Enum):
     # Requests. Of each kind only the newest counts.
     JOIN = "JoinGroup"
     SYNC_AS_LEADER = "SyncGroup with everybody's assignment"
@@ -75,14 +75,20 @@ class Action(Enum):
     GIVE_UP = "own no longer what was revoked"
 
 
-REQUESTS = {Action.JOIN, Action.SYNC_AS_LEADER, Action.SYNC, Action.HEARTBEAT, Action.LEAVE}
+REQUESTS = {
+    MemberAction.JOIN,
+    MemberAction.SYNC_AS_LEADER,
+    MemberAction.SYNC,
+    MemberAction.HEARTBEAT,
+    MemberAction.LEAVE,
+}
 
-_S, _E, _A = State, Event, Action
+_S, _E, _A = MemberState, MemberEvent, MemberAction
 _START_ANEW = (_A.FORGET_GENERATION, _A.LOSE)
 _AS_NEW_MEMBER = (_A.FORGET_MEMBER_ID, _A.FORGET_GENERATION, _A.LOSE)
 _AWAY = (_A.LEAVE, _A.FORGET_MEMBER_ID, _A.FORGET_GENERATION, _A.LOSE)
 
-TRANSITIONS: dict[tuple[State, Event], tuple[State, tuple[Action, ...]]] = {
+TRANSITIONS: dict[tuple[MemberState, MemberEvent], tuple[MemberState, tuple[MemberAction, ...]]] = {
     (_S.UNJOINED, _E.READY): (_S.JOINING, (_A.JOIN,)),
     (_S.UNJOINED, _E.SESSION_EXPIRED): (_S.UNJOINED, _START_ANEW),  # a cooperative member that owned something
     (_S.UNJOINED, _E.POLL_EXPIRED): (_S.ABSENT, _AWAY),

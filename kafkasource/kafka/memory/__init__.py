@@ -12,7 +12,7 @@
 """
 
 from kafkasource.kafka.memory.blocks import Block
-from kafkasource.kafka.memory.budget import Budget, Keeper, Trimmable, Wish
+from kafkasource.kafka.memory.budget import Budget, MemoryDemand, PartMemory, Trimmable
 from kafkasource.kafka.memory.shares import ACCUMULATOR, DECODED, LEAST_BUDGET_BYTES, PARTS, RECEIVE
 from kafkasource.kafka.memory.this_process import gauges, process_budget
 
@@ -24,9 +24,9 @@ __all__ = [
     "RECEIVE",
     "Block",
     "Budget",
-    "Keeper",
+    "MemoryDemand",
+    "PartMemory",
     "Trimmable",
-    "Wish",
     "gauges",
     "process_budget",
 ]

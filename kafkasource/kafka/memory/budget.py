@@ -36,7 +36,7 @@ Changed = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Wish:
+class MemoryDemand:
     """The amount of a part that a lease wants."""
 
     default_bytes: int
@@ -57,7 +57,7 @@ class Trimmable:
         raise NotImplementedError
 
 
-class Keeper(Trimmable):
+class PartMemory(Trimmable):
     """Keeps memory of a part for all tasks that lease the part, without a lease of its own.
 
     The budget calls both methods in any thread, under its lock, so they must not wait for another lock. It calls `trim`
@@ -72,7 +72,7 @@ class Keeper(Trimmable):
 @dataclass(eq=False)
 class _Lease:
     part: str
-    wish: Wish
+    wish: MemoryDemand
     changed: Changed
     holder: object  # the leases of one holder count once
     bytes: int = -1
@@ -92,7 +92,7 @@ class Budget:
         self._lock = threading.RLock()
         self._leases: list[_Lease] = []
         self._keepers: WeakSet[Trimmable] = WeakSet()
-        self._part_keepers: WeakKeyDictionary[Keeper, str] = WeakKeyDictionary()
+        self._part_keepers: WeakKeyDictionary[PartMemory, str] = WeakKeyDictionary()
         self._warned_of: set[tuple[str, str]] = set()
 
     @property
@@ -112,7 +112,7 @@ class Budget:
     def lease(
         self,
         part: str,
-        wish: Wish,
+        wish: MemoryDemand,
         changed: Changed,
         *,
         total_bytes: int | None = None,
@@ -145,7 +145,7 @@ class Budget:
             if idle:
                 self.on_idle()
 
-    def keep(self, part: str, keeper: Keeper) -> None:
+    def keep(self, part: str, keeper: PartMemory) -> None:
         """Resize or trim `keeper` now and whenever the leases of the part change. A second call costs nothing.
 
         While no task leases anything, nothing is called. A keeper that was never resized may keep nothing.

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from kafkasource.errors import ConnectFailed
 from kafkasource.kafka.config import ClientConfig, backoff_ms
-from kafkasource.kafka.network.old_releases import Step
+from kafkasource.kafka.network.old_releases import HandshakeStep
 from kafkasource.kafka.network.sockets import Address
-from kafkasource.kafka.network.states import Event
+from kafkasource.kafka.network.states import LinkEvent
 
 _CLOSES_AT_TLS_MS = 20_000.0
 
@@ -19,10 +19,10 @@ class Attempt:
     """The addresses of the host that are left, and the errors of earlier ones. Kept while its connection is in use."""
 
     host: str  # "host:port"
-    first_step: Step = field(default_factory=Step)
+    first_step: HandshakeStep = field(default_factory=HandshakeStep)
     addresses: list[Address] = field(default_factory=list)  # still to try
     address: Address | None = None  # the address that is tried, or in use
-    step: Step = field(init=False)  # of finding out what the broker at this address serves
+    step: HandshakeStep = field(init=False)  # of finding out what the broker at this address serves
     reasons: list[str] = field(default_factory=list)  # why addresses failed, or the name
     tls_unanswered: bool = False  # did an address close the connection at the first message of TLS?
 
@@ -33,18 +33,18 @@ class Attempt:
         self.address = self.addresses.pop(0)
         return self.address
 
-    def again(self, step: Step) -> None:
+    def again(self, step: HandshakeStep) -> None:
         """The same address is tried once more, for the next step of the search."""
         assert self.address is not None
         self.addresses.insert(0, self.address)
         self.step = step
 
-    def failed(self, reason: str) -> Event:
+    def failed(self, reason: str) -> LinkEvent:
         """The address that was tried, or the name, did not work out; what that means for the attempt."""
         text = str(self.address or self.host)
         self.reasons.append(reason if text == self.host else f"{text}: {reason}")
         self.step = self.first_step
-        return Event.ADDRESS_FAILED if self.addresses else Event.ATTEMPT_FAILED
+        return LinkEvent.ADDRESS_FAILED if self.addresses else LinkEvent.ATTEMPT_FAILED
 
     def error(self, broker: str, advertised: bool) -> ConnectFailed:
         """Make the error of a failed attempt, for callers whose requests wait."""
@@ -56,10 +56,10 @@ class Attempt:
             " here, correct advertised.listeners of the broker"
         )
 
-    def connected(self) -> Event:
+    def connected(self) -> LinkEvent:
         if self.step.known is not None:
-            return Event.CONNECTED_TO_KNOWN
-        return Event.CONNECTED if self.step.probe is None else Event.CONNECTED_TO_PROBE
+            return LinkEvent.CONNECTED_TO_KNOWN
+        return LinkEvent.CONNECTED if self.step.probe is None else LinkEvent.CONNECTED_TO_PROBE
 
 
 class Backoff:

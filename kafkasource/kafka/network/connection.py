@@ -20,7 +20,7 @@ from typing import Generic, TypeAlias, TypeVar
 from kafkasource.errors import KafkaSourceError, ProtocolError, UnsupportedApiVersion, UnsupportedVersion, error_for
 from kafkasource.kafka.network.authentication import Authentication, SaslStep
 from kafkasource.kafka.network.last_metadata import LastMetadata
-from kafkasource.kafka.network.old_releases import FORMS, SILENT, Release, Step
+from kafkasource.kafka.network.old_releases import FORMS, SILENT, HandshakeStep, Release
 from kafkasource.kafka.protocol.apis import API_VERSIONS, METADATA, SASL_HANDSHAKE, Api
 from kafkasource.kafka.protocol.frames import (
     FrameMemory,
@@ -78,7 +78,7 @@ class Connection(Generic[Token]):
         client_id: str,
         max_frame_bytes: int,
         buffers: FrameMemory | None = None,
-        step: Step | None = None,
+        step: HandshakeStep | None = None,
         authentication: Authentication | None = None,
         last_metadata: LastMetadata | None = None,
     ) -> None:
@@ -86,7 +86,7 @@ class Connection(Generic[Token]):
         self._peer = peer
         self._authentication = authentication
         self.blocked: SaslStep | None = None  # what to call in another thread; its result: `proceed`
-        self._step = step or Step()
+        self._step = step or HandshakeStep()
         self.identified = False  # did it answer the step's probe?
         self.surplus = ""  # the first answer on this connection that had bytes behind it
         self.nudged = False  # was it asked whether it drops ApiVersions?

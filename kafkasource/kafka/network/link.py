@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterator
 from kafkasource.errors import AnswerTooLarge, ConnectFailed, ConnectionLost, KafkaSourceError, RequestTimeout, TlsError
 from kafkasource.kafka.network.attempt import Backoff
 from kafkasource.kafka.network.connection import Connection, Parts
-from kafkasource.kafka.network.opening import Happened, Opening
+from kafkasource.kafka.network.opening import ConnectionAttempt, Happened
 from kafkasource.kafka.network.pending import Pending, Shared, address_of
 from kafkasource.kafka.network.poller import READ
 from kafkasource.kafka.network.request_queue import RequestQueue
 from kafkasource.kafka.network.resolver import Resolution
 from kafkasource.kafka.network.session import Session
 from kafkasource.kafka.network.sockets import reason_of
-from kafkasource.kafka.network.states import TRANSITIONS, Action, Event, State
+from kafkasource.kafka.network.states import TRANSITIONS, LinkAction, LinkEvent, LinkState
 from kafkasource.kafka.network.stream import Stream
 from kafkasource.kafka.security.tls.errors import listener_with_tls
 from kafkasource.types import NEVER
@@ -36,24 +36,24 @@ _ANSWERED_NOTHING = (
     " after ApiVersions, before any other answer. A listener with SASL does that: if it is one, set"
     " 'kafka.security.protocol' to SASL_SSL or SASL_PLAINTEXT"
 )
-_IN_USE = {State.READY, State.DRAINING}
-_ESTABLISHED = _IN_USE | {State.REAUTHENTICATING}
-_UNKNOWN = {State.PROBING, State.NEGOTIATING}  # connected to what may not be a broker at all
-_CONNECTED = _ESTABLISHED | _UNKNOWN | {State.AUTHENTICATING}
-_UNDER_WAY = {State.RESOLVING, State.CONNECTING, State.AUTHENTICATING} | _UNKNOWN
+_IN_USE = {LinkState.READY, LinkState.DRAINING}
+_ESTABLISHED = _IN_USE | {LinkState.REAUTHENTICATING}
+_UNKNOWN = {LinkState.PROBING, LinkState.NEGOTIATING}  # connected to what may not be a broker at all
+_CONNECTED = _ESTABLISHED | _UNKNOWN | {LinkState.AUTHENTICATING}
+_UNDER_WAY = {LinkState.RESOLVING, LinkState.CONNECTING, LinkState.AUTHENTICATING} | _UNKNOWN
 
 
-class Link:
+class BrokerLink:
     """See the module."""
 
     def __init__(self, node_id: int, host: str, port: int, shared: Shared) -> None:
         self._shared = shared
         self.node_id = node_id  # below 0: a bootstrap server
         self.host, self.port = host, port
-        self.state = State.IDLE
+        self.state = LinkState.IDLE
         self._requests = RequestQueue(shared)
         self.stream: Stream | None = None  # from CONNECTING to READY
-        self._opening = Opening(host, port, shared)
+        self._opening = ConnectionAttempt(host, port, shared)
         self._backoff = Backoff(shared.config, shared.random)
         self._session = Session(shared.random)
         self._last_used_ms = 0.0
@@ -78,7 +78,7 @@ class Link:
     @property
     def ready(self) -> bool:
         """May a request be sent at once?"""
-        return self.state is State.READY
+        return self.state is LinkState.READY
 
     @property
     def established(self) -> bool:
@@ -133,11 +133,11 @@ class Link:
 
     def backs_off_ms(self, now: float) -> float:
         """How long no attempt to connect may begin; 0 or less: one may, or is under way, or there is a connection."""
-        return self._backoff.until_ms - now if self.state is State.BACKING_OFF else 0.0
+        return self._backoff.until_ms - now if self.state is LinkState.BACKING_OFF else 0.0
 
     # The table.
 
-    def _on(self, event: Event, now: float, error: Exception | None = None) -> None:
+    def _on(self, event: LinkEvent, now: float, error: Exception | None = None) -> None:
         """Something happened: take the state that follows, and do what the table says."""
         if (self.state, event) not in TRANSITIONS:
             raise RuntimeError(f"{self.name}: {event.name} while {self.state.name}, a bug of kafkasource")
@@ -151,7 +151,7 @@ class Link:
             return
         event, error = happened
         self._on(event, now, error)
-        if event is Event.RESOLVER_BROKE:
+        if event is LinkEvent.RESOLVER_BROKE:
             self._opening.end()
             assert error is not None
             raise error
@@ -160,10 +160,10 @@ class Link:
 
     def connect_if_due(self, now: float) -> None:
         """Begin an attempt where a request waits for one."""
-        if not self._requests.waiting or self.state not in (State.IDLE, State.BACKING_OFF):
+        if not self._requests.waiting or self.state not in (LinkState.IDLE, LinkState.BACKING_OFF):
             return
         if self.backs_off_ms(now) <= 0 and self._opening.may_begin(now):
-            self._on(Event.ATTEMPT, now)
+            self._on(LinkEvent.ATTEMPT, now)
 
     def _resolve(self, now: float, _: Exception | None) -> None:
         self._happened(self._opening.resolve(now, self._backoff.setup_timeout_ms), now)
@@ -228,8 +228,13 @@ class Link:
     def _drain(self, now: float, _: Exception | None = None) -> None:
         """The broker answers in order, so it need not be asked when it is done with what came before."""
         stream = self.stream
-        if self.state is State.DRAINING and stream is not None and not stream.out and not stream.connection.in_flight:
-            self._on(Event.DRAINED, now)
+        if (
+            self.state is LinkState.DRAINING
+            and stream is not None
+            and not stream.out
+            and not stream.connection.in_flight
+        ):
+            self._on(LinkEvent.DRAINED, now)
 
     def _renew(self, now: float, _: Exception | None) -> None:
         assert self.stream is not None
@@ -251,12 +256,12 @@ class Link:
         """Handle the end of an established connection. If it was idle, that is normal: brokers close idle ones."""
         if not self.busy and cause is None:
             log.debug("%s closed an idle connection", self.name)
-            self._on(Event.BROKER_CLOSED, now)
+            self._on(LinkEvent.BROKER_CLOSED, now)
             return
         log.warning("connection to %s lost with %d requests under way: %s", self.name, self.load, reason)
         error = ConnectionLost(f"{self.name}: {reason}")
         error.__cause__ = cause
-        self._on(Event.LOST, now, error)
+        self._on(LinkEvent.LOST, now, error)
 
     def _lose(self, now: float, error: Exception | None) -> None:
         self._backoff.lost(now)
@@ -265,7 +270,7 @@ class Link:
 
     def disconnect(self, now: float, error: Exception | None) -> None:
         """Close the socket, then fail everything of the link with `error`; None: only where nothing is under way."""
-        self._on(Event.CLOSE, now, error)
+        self._on(LinkEvent.CLOSE, now, error)
 
     def _close(self, _: float, error: Exception | None) -> None:
         under_way = list(self.pending())
@@ -290,7 +295,7 @@ class Link:
             return 0.0
         at = min((pending.deadline_ms for pending in self.pending()), default=NEVER)
         at = min(at, self._opening.due_ms)
-        if self._requests.waiting and self.state in (State.IDLE, State.BACKING_OFF):
+        if self._requests.waiting and self.state in (LinkState.IDLE, LinkState.BACKING_OFF):
             at = min(at, max(self._backoff.until_ms, self._opening.hold_until_ms))
         elif self._requests.waiting and self.ready:
             at = min(at, self._requests.throttled_until_ms)
@@ -308,7 +313,7 @@ class Link:
             self._happened(self._opening.late(self.state), now)
         if now >= self._opening.nudge_at_ms:
             self._opening.nudge_at_ms = NEVER
-            self._on(Event.NUDGE_DUE, now)
+            self._on(LinkEvent.NUDGE_DUE, now)
         if not self._receiving:  # what nobody polled for in time may be here in full
             self._expire_requests(now)
         self._receiving = False
@@ -316,7 +321,7 @@ class Link:
             self._write_queued(now)  # a throttle ended
         if self.ready and not self.busy and self._idle_at_ms() <= now:
             log.debug("closing the idle connection to %s", self.name)
-            self._on(Event.IDLE_EXPIRED, now)
+            self._on(LinkEvent.IDLE_EXPIRED, now)
 
     def _expire_requests(self, now: float) -> None:
         so_far = "ApiVersions not answered yet" if self.state in _CONNECTED else "it is still being made"
@@ -348,7 +353,7 @@ class Link:
         """The selector says that the link's socket is ready."""
         if self.stream is None or self.stream.transport is not fileobj:
             return  # closed by an event before
-        if self.state is State.CONNECTING:
+        if self.state is LinkState.CONNECTING:
             self._happened(self._opening.connected(self.stream), now)
             if self.state not in _CONNECTED:
                 return
@@ -399,8 +404,8 @@ class Link:
 
     def _broken(self, stream: Stream, error: KafkaSourceError, now: float) -> None:
         """The broker's bytes make no sense, or it refuses the client."""
-        if self.state is State.PROBING and stream.connection.identified:
-            self._on(Event.IDENTIFIED, now)
+        if self.state is LinkState.PROBING and stream.connection.identified:
+            self._on(LinkEvent.IDENTIFIED, now)
         if stream.connection.ready:
             if isinstance(error, AnswerTooLarge):  # no retry can help who asked for it
                 self._shared.fail(stream.connection.tokens()[:1], error)
@@ -456,7 +461,7 @@ class Link:
     def _write_queued(self, now: float) -> None:
         assert self.stream is not None
         if now >= self._session.renew_at_ms and self._requests.may_write(now):
-            self._on(Event.SESSION_ENDING, now)
+            self._on(LinkEvent.SESSION_ENDING, now)
             return
         self._requests.encode(self.stream, now)
         self._write(now)
@@ -477,17 +482,17 @@ def _unexpected(error: Exception) -> str:
     return f"SASL failed: {type(error).__name__}, raised by {place.name} ({place.filename}:{place.lineno})"
 
 
-_ACTIONS: dict[Action, Callable[[Link, float, Exception | None], None]] = {
-    Action.RESOLVE: Link._resolve,
-    Action.OPEN: Link._open,
-    Action.NEGOTIATE: Link._negotiate,
-    Action.NUDGE: Link._nudge,
-    Action.START: Link._start,
-    Action.GIVE_UP: Link._give_up,
-    Action.BACK_OFF: Link._lose,
-    Action.CLOSE: Link._close,
-    Action.DRAIN: Link._drain,
-    Action.RENEW: Link._renew,
-    Action.RESUME: Link._resume,
-    Action.LET_GO: Link._let_go,
+_ACTIONS: dict[LinkAction, Callable[[BrokerLink, float, Exception | None], None]] = {
+    LinkAction.RESOLVE: BrokerLink._resolve,
+    LinkAction.OPEN: BrokerLink._open,
+    LinkAction.NEGOTIATE: BrokerLink._negotiate,
+    LinkAction.NUDGE: BrokerLink._nudge,
+    LinkAction.START: BrokerLink._start,
+    LinkAction.GIVE_UP: BrokerLink._give_up,
+    LinkAction.BACK_OFF: BrokerLink._lose,
+    LinkAction.CLOSE: BrokerLink._close,
+    LinkAction.DRAIN: BrokerLink._drain,
+    LinkAction.RENEW: BrokerLink._renew,
+    LinkAction.RESUME: BrokerLink._resume,
+    LinkAction.LET_GO: BrokerLink._let_go,
 }

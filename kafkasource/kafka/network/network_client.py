@@ -32,7 +32,7 @@ from kafkasource.errors import (
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.network.connection import RequestBody
 from kafkasource.kafka.network.connector import SocketConnector
-from kafkasource.kafka.network.link import Link
+from kafkasource.kafka.network.link import BrokerLink
 from kafkasource.kafka.network.metadata import EPOCHS_HOLD, Metadata, metadata_body
 from kafkasource.kafka.network.pending import Pending, Shared
 from kafkasource.kafka.network.poller import Poller, Selector
@@ -63,7 +63,7 @@ class NetworkClient:
         self._shared = Shared(config, self.metadata, connector or SocketConnector(config), random, self.poller)
         self._shared.login = config.security.login(config.bootstrap_servers[0][0])
         self.bootstrap_errors = self._shared.bootstrap_errors  # by "host:port", the last of each
-        self._links: dict[int, Link] = {}
+        self._links: dict[int, BrokerLink] = {}
         self._bootstrap = {-1 - i: server for i, server in enumerate(config.bootstrap_servers)}
         self._random = random
         self.fatal: ClusterMismatch | None = None  # found while refreshing metadata; nothing may be trusted after it
@@ -247,7 +247,7 @@ class NetworkClient:
 
     # Links.
 
-    def _link(self, node_id: int) -> Link | None:
+    def _link(self, node_id: int) -> BrokerLink | None:
         """The link of a node, made or moved to the node's present address where needed."""
         link = self._links.get(node_id)
         if node_id < 0:
@@ -261,7 +261,7 @@ class NetworkClient:
             link.disconnect(self.now_ms(), None)
             link = None
         if link is None:
-            link = self._links[node_id] = Link(node_id, host, port, self._shared)
+            link = self._links[node_id] = BrokerLink(node_id, host, port, self._shared)
         return link
 
     def _connect_due(self, now: float) -> None:

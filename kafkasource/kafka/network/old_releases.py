@@ -4,20 +4,20 @@ A server that does not know the asked version of ApiVersions should answer in ve
 resets the connection instead. So whatever ends a connection before that answer is followed by a request in the next
 lower form on the next connection (`FORMS`). After a close or a reset the client makes that connection at once. After
 silence the next attempt makes it: a broker that hangs must count as a broker that cannot be reached. The client
-remembers the step that worked by the broker's address, and begins with it the next time (`Step.next_time`).
+remembers the step that worked by the broker's address, and begins with it the next time (`HandshakeStep.next_time`).
 
 Brokers from before ApiVersions (KIP-35, Kafka 0.10) come after the lowest form, where the listener wants no SASL. 0.8
 closes the connection. So do TLS listeners, proxies and brokers that are being stopped: a close alone proves nothing
-(`Step.after_end`). On a new connection the client sends a request that only brokers from some release on answer, and
-after the answer ApiVersions. The answer and then a close: it is that release. Two answers: it knows ApiVersions after
-all, and the second answer counts. No answer: the client tries the next older release.
+(`HandshakeStep.after_end`). On a new connection the client sends a request that only brokers from some release on
+answer, and after the answer ApiVersions. The answer and then a close: it is that release. Two answers: it knows
+ApiVersions after all, and the second answer counts. No answer: the client tries the next older release.
 
 0.9 says nothing at all (it fails inside, on an index out of bounds, and goes on with the next request). So where
-ApiVersions is not answered for a while (`Step.nudge_after_ms`), the client sends the request of 0.9 behind it. Answers
-come in order: a slow broker answers ApiVersions first, and nothing is changed; a broker that answers the other request
-first has dropped ApiVersions. 0.9 drops the lowest form, too. A broker that closes the connection after that request
-may close it because of that request, so the next connection goes without. (Where a broker wants SASL first, none of
-this may be sent: it allows nothing but ApiVersions.)
+ApiVersions is not answered for a while (`HandshakeStep.nudge_after_ms`), the client sends the request of 0.9 behind
+it. Answers come in order: a slow broker answers ApiVersions first, and nothing is changed; a broker that answers the
+other request first has dropped ApiVersions. 0.9 drops the lowest form, too. A broker that closes the connection after
+that request may close it because of that request, so the next connection goes without. (Where a broker wants SASL
+first, none of this may be sent: it allows nothing but ApiVersions.)
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ SILENT = RELEASES["0.9.0"]
 
 
 @dataclass(frozen=True)
-class Step:
+class HandshakeStep:
     """One connection of the search. Without `probe` and `known` it asks for ApiVersions at once."""
 
     version: int = FORMS[0]  # of ApiVersions
@@ -119,30 +119,30 @@ class Step:
             return 0.0
         return _UNANSWERED_MS if fallback == AUTO else _EXPECTED_MS
 
-    def next_time(self, found: Release | None) -> Step:
+    def next_time(self, found: Release | None) -> HandshakeStep:
         """Return the first step of the next connection, after this step worked and found this.
 
         The client probes again for an old release, because brokers are upgraded.
         """
         if found is None:
-            return Step() if self.probe is not None else replace(self, silent=False)
-        return Step(FORMS[-1], silent=True) if found is SILENT else Step(probe=found)
+            return HandshakeStep() if self.probe is not None else replace(self, silent=False)
+        return HandshakeStep(FORMS[-1], silent=True) if found is SILENT else HandshakeStep(probe=found)
 
-    def after_drop(self) -> Step:
+    def after_drop(self) -> HandshakeStep:
         """Return the step after a broker answered what came behind ApiVersions, which was not in the lowest form."""
         lower = self._lower()
         assert lower is not None
         return replace(lower, silent=True)
 
-    def after_silence(self) -> Step:
+    def after_silence(self) -> HandshakeStep:
         """Return the first step of the next attempt: the broker did not answer this step in time."""
         lower = self._lower() if self.probe is None else None
-        return Step() if lower is None else replace(lower, nudges=True)
+        return HandshakeStep() if lower is None else replace(lower, nudges=True)
 
-    def _lower(self) -> Step | None:
+    def _lower(self) -> HandshakeStep | None:
         return next((replace(self, version=version) for version in FORMS if version < self.version), None)
 
-    def after_end(self, identified: bool, nudged: bool, fallback: str, sasl: bool) -> Step | None:
+    def after_end(self, identified: bool, nudged: bool, fallback: str, sasl: bool) -> HandshakeStep | None:
         """Return the step after a broker ended the connection too early; None: there is nothing left to try.
 
         `identified`: it answered the step's probe. `nudged`: it was asked whether it drops ApiVersions. `fallback` is
@@ -151,14 +151,14 @@ class Step:
         if self.known is not None:
             return None
         if identified:
-            return Step(known=self.probe)
+            return HandshakeStep(known=self.probe)
         if nudged:
             return replace(self, silent=False, nudges=False)
         lower = self._lower() if self.probe is None else None
         if lower is not None or sasl:
             return lower
         if fallback != AUTO:
-            return Step(known=RELEASES[fallback])
+            return HandshakeStep(known=RELEASES[fallback])
         order = list(RELEASES.values())
         rest = order[order.index(self.probe) + 1 :] if self.probe else order
-        return Step(probe=rest[0]) if rest else None
+        return HandshakeStep(probe=rest[0]) if rest else None

@@ -24,11 +24,11 @@ from kafkasource.kafka.network.attempt import Attempt
 from kafkasource.kafka.network.authentication import Authentication
 from kafkasource.kafka.network.background import BackgroundCall
 from kafkasource.kafka.network.connection import Connection, Parts
-from kafkasource.kafka.network.old_releases import Step
+from kafkasource.kafka.network.old_releases import HandshakeStep
 from kafkasource.kafka.network.pending import Pending, Shared, address_of
 from kafkasource.kafka.network.resolver import Resolution, is_address, process_resolver
 from kafkasource.kafka.network.sockets import reason_of
-from kafkasource.kafka.network.states import Event, State
+from kafkasource.kafka.network.states import LinkEvent, LinkState
 from kafkasource.kafka.network.stream import BudgetedFrames, Stream
 from kafkasource.kafka.security.identity import identity_by, identity_of
 from kafkasource.kafka.security.refusals import Servers, process_refusals
@@ -38,23 +38,23 @@ from kafkasource.types import NEVER
 
 log = logging.getLogger("kafkasource.client")
 
-Happened: TypeAlias = tuple[Event, Exception | None]
+Happened: TypeAlias = tuple[LinkEvent, Exception | None]
 """An event of the link's table, with the error that goes with it."""
 
 _NOT_IN_TIME = {
-    State.RESOLVING: "cannot resolve the name: no answer",
-    State.CONNECTING: "no connection",
-    State.PROBING: "no answer to ApiVersions",
-    State.NEGOTIATING: "no answer to ApiVersions",
-    State.AUTHENTICATING: "SASL was not done",
-    State.REAUTHENTICATING: "SASL was not done again",
+    LinkState.RESOLVING: "cannot resolve the name: no answer",
+    LinkState.CONNECTING: "no connection",
+    LinkState.PROBING: "no answer to ApiVersions",
+    LinkState.NEGOTIATING: "no answer to ApiVersions",
+    LinkState.AUTHENTICATING: "SASL was not done",
+    LinkState.REAUTHENTICATING: "SASL was not done again",
 }
-_BEFORE_VERSIONS = {State.PROBING, State.NEGOTIATING}
+_BEFORE_VERSIONS = {LinkState.PROBING, LinkState.NEGOTIATING}
 _HOLD_MS = 50.0  # a login takes some milliseconds, a refusal 300
 _FINAL = (TlsError, AuthenticationFailed, OptionError)  # what would happen again at each address, and at each attempt
 
 
-class Opening:
+class ConnectionAttempt:
     """Opens connections to one broker, for all its attempts; see the module."""
 
     def __init__(self, host: str, port: int, shared: Shared) -> None:
@@ -112,7 +112,7 @@ class Opening:
     def resolve(self, now: float, patience_ms: float) -> Happened | None:
         """Begin an attempt."""
         address = address_of(self._host, self._port)
-        self.attempt = Attempt(address, self._shared.first_steps.get(address, Step()))
+        self.attempt = Attempt(address, self._shared.first_steps.get(address, HandshakeStep()))
         connector = self._shared.connector
         if connector.resolve_blocks and not is_address(self._host):
             self.deadline_ms = now + patience_ms
@@ -132,13 +132,13 @@ class Opening:
         self.deadline_ms = NEVER
         error = found.error
         if error is not None and not isinstance(error, (OSError, UnicodeError)):
-            return Event.RESOLVER_BROKE, error
+            return LinkEvent.RESOLVER_BROKE, error
         self.attempt.addresses = list(found.addresses)
         if found.addresses:
-            return Event.RESOLVED, None
+            return LinkEvent.RESOLVED, None
         # A label of more than 63 bytes is a UnicodeError.
         why = f"cannot resolve the name: {reason_of(error)}" if error else "the name has no address"
-        return self.failed(State.RESOLVING, why)
+        return self.failed(LinkState.RESOLVING, why)
 
     # The socket.
 
@@ -149,9 +149,9 @@ class Opening:
             login = self._authentication(name)
             transport = self._shared.connector.open(self.attempt.next_address())
         except OSError as error:
-            return self.failed(State.CONNECTING, reason_of(error))
+            return self.failed(LinkState.CONNECTING, reason_of(error))
         except (OptionError, AuthenticationFailed) as error:  # a file that cannot be read; a password refused before
-            return Event.ATTEMPT_FAILED, error
+            return LinkEvent.ATTEMPT_FAILED, error
         connection: Connection[Pending] = Connection(
             name,
             config.client_id,
@@ -180,9 +180,9 @@ class Opening:
                 return self.attempt.connected(), None
             stream.await_handshake()
         except OSError as error:
-            return self.failed(State.CONNECTING, reason_of(error))
+            return self.failed(LinkState.CONNECTING, reason_of(error))
         except KafkaSourceError as error:
-            return self.failed(State.CONNECTING, str(error), error)
+            return self.failed(LinkState.CONNECTING, str(error), error)
         return None
 
     # The broker's versions, and SASL.
@@ -193,20 +193,20 @@ class Opening:
         if self._shared.login is None:
             self.nudge_at_ms = now + self.attempt.step.nudge_after_ms(self._shared.config.broker_version_fallback)
 
-    def understood(self, stream: Stream, state: State) -> Happened | None:
+    def understood(self, stream: Stream, state: LinkState) -> Happened | None:
         """The conversation's state as an event; None: the link's state says that already."""
         connection = stream.connection
-        if state is State.PROBING and connection.identified:
-            return Event.IDENTIFIED, None
-        if connection.dropped and state is State.NEGOTIATING:
+        if state is LinkState.PROBING and connection.identified:
+            return LinkEvent.IDENTIFIED, None
+        if connection.dropped and state is LinkState.NEGOTIATING:
             self.attempt.again(self.attempt.step.after_drop())
-            return Event.UNANSWERED, None
-        if connection.authenticating and state is State.NEGOTIATING:
-            return Event.VERSIONS_KNOWN_TO_LOG_IN, None
-        if connection.ready and state is State.NEGOTIATING:
-            return Event.VERSIONS_KNOWN, None
-        if connection.ready and state in (State.AUTHENTICATING, State.REAUTHENTICATING):
-            return Event.LOGGED_IN, None
+            return LinkEvent.UNANSWERED, None
+        if connection.authenticating and state is LinkState.NEGOTIATING:
+            return LinkEvent.VERSIONS_KNOWN_TO_LOG_IN, None
+        if connection.ready and state is LinkState.NEGOTIATING:
+            return LinkEvent.VERSIONS_KNOWN, None
+        if connection.ready and state in (LinkState.AUTHENTICATING, LinkState.REAUTHENTICATING):
+            return LinkEvent.LOGGED_IN, None
         return None
 
     def renew(self, stream: Stream, name: str, now: float, patience_ms: float) -> Happened | None:
@@ -218,11 +218,11 @@ class Opening:
         try:
             authentication = self._authentication(name)
         except (OptionError, AuthenticationFailed) as error:
-            return Event.REFUSED, error
+            return LinkEvent.REFUSED, error
         assert authentication is not None
         assert self._credentials is not None
         if self._accepted is not None and self._accepted.user != self._credentials.user:
-            return Event.RENEWAL_LOST, None
+            return LinkEvent.RENEWAL_LOST, None
         stream.put(stream.connection.authenticate_again(authentication))
         return None
 
@@ -253,12 +253,12 @@ class Opening:
 
     # Errors.
 
-    def late(self, state: State) -> Happened:
+    def late(self, state: LinkState) -> Happened:
         if state in _BEFORE_VERSIONS:
             self._shared.first_steps[self.attempt.host] = self.attempt.step.after_silence()
         return self.failed(state, f"{self.missing(state)} in time (socket.connection.setup.timeout.ms)")
 
-    def missing(self, state: State) -> str:
+    def missing(self, state: LinkState) -> str:
         """The event that the running attempt waits for."""
         awaited = "" if self._login is None else f"{self._awaited} has not answered; "
         return awaited + _NOT_IN_TIME[state]
@@ -269,7 +269,7 @@ class Opening:
         source = None if self._credentials is None else self._credentials.token_source
         return "the KDC" if source is None else source.origin
 
-    def failed(self, state: State, reason: str, error: KafkaSourceError | None = None) -> Happened:
+    def failed(self, state: LinkState, reason: str, error: KafkaSourceError | None = None) -> Happened:
         """This address did not work out; go on with the next one of the host, if there is one.
 
         Where the client was authenticating again, it does not ask for another address but for another connection.
@@ -279,17 +279,17 @@ class Opening:
         """
         if isinstance(error, SaslAuthenticationFailed) and self._credentials is not None:
             process_refusals.get().refused(self._credentials, self._servers, error)
-        if state is State.REAUTHENTICATING:
+        if state is LinkState.REAUTHENTICATING:
             log.debug("no new session with %s: %s", self.attempt.host, reason)
-            return (Event.REFUSED, error) if isinstance(error, _FINAL) else (Event.RENEWAL_LOST, None)
+            return (LinkEvent.REFUSED, error) if isinstance(error, _FINAL) else (LinkEvent.RENEWAL_LOST, None)
         self.attempt.tls_unanswered |= isinstance(error, TlsUnanswered)
         event = self.attempt.failed(reason)
         first = self._shared.metadata.version == 0
         if isinstance(error, _FINAL) or (isinstance(error, ProtocolError) and first):
-            return Event.ATTEMPT_FAILED, error
+            return LinkEvent.ATTEMPT_FAILED, error
         return event, ConnectFailed("; ".join(self.attempt.reasons))
 
-    def ended(self, stream: Stream, state: State, reason: str, error: OSError | TlsError) -> Happened:
+    def ended(self, stream: Stream, state: LinkState, reason: str, error: OSError | TlsError) -> Happened:
         """The broker closed before the connection could be used: it refuses, or it does not know what it was asked."""
         connection = stream.connection
         if isinstance(error, TlsError):  # TLS 1.3: the broker checks the client's certificate after the handshake
@@ -305,7 +305,7 @@ class Opening:
         step = self.attempt.step.after_end(connection.identified, connection.nudged, fallback, sasl)
         if step is not None:
             self.attempt.again(step)
-            return Event.UNANSWERED, None
+            return LinkEvent.UNANSWERED, None
         self._shared.first_steps.pop(self.attempt.host, None)
         hint = _NOT_IN_TIME[state] if sasl else f"{_NOT_IN_TIME[state]}, nor as Kafka 0.9 or 0.8.2"
         if not self._shared.config.security.encrypts:

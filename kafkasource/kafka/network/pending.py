@@ -10,7 +10,7 @@ from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.network.connection import RequestBody
 from kafkasource.kafka.network.last_metadata import LastMetadata
 from kafkasource.kafka.network.metadata import Metadata
-from kafkasource.kafka.network.old_releases import Step
+from kafkasource.kafka.network.old_releases import HandshakeStep
 from kafkasource.kafka.network.poller import Poller
 from kafkasource.kafka.network.sockets import Connector
 from kafkasource.kafka.protocol.apis import Api
@@ -90,7 +90,8 @@ class Shared:
     poller: Poller
     last_metadata: LastMetadata = field(default_factory=LastMetadata)
     login: Login | None = None  # where listeners want SASL
-    first_steps: dict[str, Step] = field(default_factory=dict)  # of finding out what a broker serves, by "host:port"
+    # Of finding out what a broker serves, by "host:port".
+    first_steps: dict[str, HandshakeStep] = field(default_factory=dict)
     with_surplus: set[str] = field(default_factory=set)  # the brokers that send more than their answers, by "host:port"
     identity: str = ""  # the client's name at the broker that it connected to last, for errors; see `identity_of`
     bootstrap_errors: dict[str, KafkaSourceError] = field(default_factory=dict)  # by "host:port", the last of each

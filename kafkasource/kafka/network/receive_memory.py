@@ -16,7 +16,7 @@ FRAMES = 3
 smaller block that this one grew out of. The first two are used again."""
 
 
-class _ReceiveBlocks(memory.Keeper):
+class _ReceiveBlocks(memory.PartMemory):
     """Called by the budget in any thread; takes no lock."""
 
     def __init__(self, budget: memory.Budget) -> None:

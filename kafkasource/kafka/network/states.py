@@ -33,7 +33,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class State(Enum):
+class LinkState(Enum):
     IDLE = "idle"  # no socket; the next request begins an attempt at once
     BACKING_OFF = "backing off"  # no socket; an attempt failed, or the connection was lost: the next one has to wait
     RESOLVING = "resolving"  # the host's name is being looked up
@@ -46,7 +46,7 @@ class State(Enum):
     REAUTHENTICATING = "reauthenticating"  # SASL is under way once more, on the same connection
 
 
-class Event(Enum):
+class LinkEvent(Enum):
     # The client.
     ATTEMPT = "attempt"  # a request waits, and no backoff, or no more
     CLOSE = "close"  # the connection, if there is one, is not wanted any more
@@ -77,7 +77,7 @@ class Event(Enum):
     IDLE_EXPIRED = "idle expired"  # not used for `connections.max.idle.ms`
 
 
-class Action(Enum):
+class LinkAction(Enum):
     RESOLVE = "look the host's name up"
     OPEN = "close the socket if there is one, connect to the attempt's next address"
     NEGOTIATE = "send the first request of the connection: ApiVersions, or a probe"
@@ -92,9 +92,9 @@ class Action(Enum):
     LET_GO = "close the socket; the requests wait for the next connection"
 
 
-_S, _E, _A = State, Event, Action
+_S, _E, _A = LinkState, LinkEvent, LinkAction
 
-TRANSITIONS: dict[tuple[State, Event], tuple[State, Action | None]] = {
+TRANSITIONS: dict[tuple[LinkState, LinkEvent], tuple[LinkState, LinkAction | None]] = {
     (_S.IDLE, _E.ATTEMPT): (_S.RESOLVING, _A.RESOLVE),
     (_S.IDLE, _E.CLOSE): (_S.IDLE, _A.CLOSE),
     (_S.BACKING_OFF, _E.ATTEMPT): (_S.RESOLVING, _A.RESOLVE),

@@ -1,7 +1,7 @@
 """The part of the network client that a producer needs, and the topics for whose metadata tasks wait.
 
-`Client` and `Pending` are `kafka.network`'s `NetworkClient` and its requests, as the sender sees them. `AwaitedTopics`
-is the `waitOnMetadata` of Java's producer: the tasks wait, and the sender thread asks.
+`Client` and `PendingAnswer` are `kafka.network`'s `NetworkClient` and its requests, as the sender sees them.
+`AwaitedTopics` is the `waitOnMetadata` of Java's producer: the tasks wait, and the sender thread asks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = logging.getLogger("kafkasource.sink")
 _MOST_CHARACTERS = 249  # of a topic's name (Kafka's Topic.validate); one of 32 kB has no place in a request
 
 
-class Pending(Protocol):
+class PendingAnswer(Protocol):
     """A request on its way, as the client hands it out."""
 
     @property
@@ -66,7 +66,7 @@ class Client(Protocol):
         timeout_ms: float | None = None,
         expect_response: bool = True,
         max_version: int | None = None,
-    ) -> Pending: ...
+    ) -> PendingAnswer: ...
     def least_loaded(self, now: float | None, in_vain: Mapping[int, int]) -> tuple[int | None, float]: ...
     def poll(self, timeout_ms: float) -> object: ...
     def wakeup(self) -> None: ...

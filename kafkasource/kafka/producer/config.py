@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkasource.kafka.config import ClientConfig
-from kafkasource.kafka.memory.budget import Wish
+from kafkasource.kafka.memory.budget import MemoryDemand
 from kafkasource.kafka.network.pending import address_of
 from kafkasource.kafka.records.header import HEADER_BYTES
 
@@ -53,8 +53,8 @@ class ProducerConfig:
         return max(self.batch_bytes, self.max_request_bytes)
 
     @property
-    def memory_wish(self) -> Wish:
-        return Wish(self.buffer_memory_bytes, self.named_memory, self.least_memory_bytes)
+    def memory_wish(self) -> MemoryDemand:
+        return MemoryDemand(self.buffer_memory_bytes, self.named_memory, self.least_memory_bytes)
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> ProducerConfig:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkasource.errors import BrokerError, UnsupportedApiVersion, error_for, refusal
-from kafkasource.kafka.producer.client import Client, Pending
+from kafkasource.kafka.producer.client import Client, PendingAnswer
 from kafkasource.kafka.producer.config import ProducerConfig
 from kafkasource.kafka.protocol.apis import INIT_PRODUCER_ID
 from kafkasource.types import ProducerId, TopicPartition
@@ -150,7 +150,7 @@ class ProducerIdentity:
         self._config = config
         self._client = client
         self._clock_ms = clock_ms
-        self._asked: Pending | None = None
+        self._asked: PendingAnswer | None = None
         self._asked_node = -1
         self._failures = 0
         self._in_vain: Counter[int] = Counter()  # by node: how often it was asked since the last id came, and gave none

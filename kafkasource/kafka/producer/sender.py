@@ -30,7 +30,7 @@ from kafkasource.kafka.network.metadata import TopicMetadata
 from kafkasource.kafka.producer import log as producer_log
 from kafkasource.kafka.producer import unwritable
 from kafkasource.kafka.producer.batch import ProducerBatch
-from kafkasource.kafka.producer.client import AwaitedTopics, Client, Pending, Wakeup
+from kafkasource.kafka.producer.client import AwaitedTopics, Client, PendingAnswer, Wakeup
 from kafkasource.kafka.producer.config import ProducerConfig
 from kafkasource.kafka.producer.delivery import Delivery
 from kafkasource.kafka.producer.producer_id import Identity, ProducerIdentity, TaskTransaction
@@ -55,7 +55,7 @@ _IDLE_POLL_MS = 60_000.0
 @dataclass(frozen=True)
 class _InFlight:
     node_id: int
-    pending: Pending
+    pending: PendingAnswer
     batches: list[ProducerBatch]
     request: ProduceRequest
     sent_ms: float

@@ -12,11 +12,11 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from kafkasource.errors import ProtocolError
-from kafkasource.kafka.protocol.primitives import Reader, Writer, brief
+from kafkasource.kafka.protocol.primitives import ByteReader, ByteWriter, brief
 from kafkasource.kafka.protocol.schema import Array, Body, Field, Fields, Primitive, Read, Struct, Type, Value, Write
 
-ReadInto: TypeAlias = Callable[[Reader, Body], None]
-WriteFrom: TypeAlias = Callable[[Writer, Fields], None]
+ReadInto: TypeAlias = Callable[[ByteReader, Body], None]
+WriteFrom: TypeAlias = Callable[[ByteWriter, Fields], None]
 
 
 def _runs(fields: Sequence[Field], version: int) -> list[list[Field]]:
@@ -90,7 +90,7 @@ def _array_reader(array: Array, version: int, flexible: bool, nullable: bool) ->
     read = _reader(element, version, flexible, nullable=False)
     read_rows = _rows_reader(element.fields, version, flexible) if isinstance(element, Struct) else None
 
-    def read_array(reader: Reader) -> list[Value] | None:
+    def read_array(reader: ByteReader) -> list[Value] | None:
         count = reader.array_length(compact=flexible, element_bytes=width, element_memory_bytes=memory)
         if count is None:
             if nullable:
@@ -107,7 +107,7 @@ def _array_reader(array: Array, version: int, flexible: bool, nullable: bool) ->
 
 def _rows_reader(
     fields: Sequence[Field], version: int, flexible: bool
-) -> Callable[[Reader, int], list[Body] | None] | None:
+) -> Callable[[ByteReader, int], list[Body] | None] | None:
     """Reads structs of nothing but numbers all at once: ListOffsets answers with a row for each partition.
 
     None: these fields are not such. The reader gives None, and has read nothing, where a row has tagged fields.
@@ -120,7 +120,7 @@ def _rows_reader(
     names = tuple(f.name for f in runs[0])
     row = struct.Struct(layout.format + "B" * flexible)  # the last byte: how many tagged fields
 
-    def read_rows(reader: Reader, count: int) -> list[Body] | None:
+    def read_rows(reader: ByteReader, count: int) -> list[Body] | None:
         rows = reader.rows(row, count, zero_at_end=flexible)
         if rows is None:
             return None
@@ -142,7 +142,7 @@ def _array_writer(array: Array, version: int, flexible: bool, nullable: bool) ->
     write = _writer(element, version, flexible, nullable=False)
     write_rows = _rows_writer(element.fields, version, flexible) if isinstance(element, Struct) else None
 
-    def write_array(writer: Writer, values: Sequence[Value] | None) -> None:
+    def write_array(writer: ByteWriter, values: Sequence[Value] | None) -> None:
         if values is None:
             if not nullable:
                 raise ProtocolError("null where an array must be")
@@ -164,7 +164,7 @@ def _array_writer(array: Array, version: int, flexible: bool, nullable: bool) ->
 
 def _rows_writer(
     fields: Sequence[Field], version: int, flexible: bool
-) -> Callable[[Writer, Sequence[Value]], bool] | None:
+) -> Callable[[ByteWriter, Sequence[Value]], bool] | None:
     """Writes structs of nothing but numbers all at once: ListOffsets asks with a row for each partition, busy or idle.
 
     None: these fields are not such. The writer gives False, and has written nothing, where a row has more or fewer
@@ -178,7 +178,7 @@ def _rows_writer(
     in_order = itemgetter(*names)
     row, no_tags = struct.Struct(layout.format + "B" * flexible), (0,) * flexible
 
-    def write_rows(writer: Writer, bodies: Sequence[Value]) -> bool:
+    def write_rows(writer: ByteWriter, bodies: Sequence[Value]) -> bool:
         try:
             rows = [row.pack(*in_order(body), *no_tags) for body in bodies if len(body) == len(names)]
         except (KeyError, TypeError, struct.error):
@@ -205,7 +205,7 @@ def struct_reader(fields: Sequence[Field], version: int, flexible: bool, *, tags
         steps.append(_tags_reader(fields, version))
     template, fresh = _template(fields, version)
 
-    def read_struct(reader: Reader) -> Body:
+    def read_struct(reader: ByteReader) -> Body:
         body = template.copy()
         for name, default in fresh:
             body[name] = default()
@@ -232,14 +232,14 @@ def _maker(f: Field) -> Callable[[], Value]:
 
 
 def _run_reader(layout: struct.Struct, names: tuple[str, ...]) -> ReadInto:
-    def read_run(reader: Reader, body: Body) -> None:
+    def read_run(reader: ByteReader, body: Body) -> None:
         body.update(zip(names, reader.unpack(layout), strict=False))  # as many of one as of the other
 
     return read_run
 
 
 def _field_reader(name: str, read: Read) -> ReadInto:
-    def read_field(reader: Reader, body: Body) -> None:
+    def read_field(reader: ByteReader, body: Body) -> None:
         body[name] = read(reader)
 
     return read_field
@@ -255,7 +255,7 @@ def _tags_reader(fields: Sequence[Field], version: int) -> ReadInto:
     if not reads:
         return lambda reader, body: reader.skip_tagged_fields()
 
-    def read_tags(reader: Reader, body: Body) -> None:
+    def read_tags(reader: ByteReader, body: Body) -> None:
         def known(tag: int) -> bool:
             if tag not in reads:
                 return False
@@ -282,7 +282,7 @@ def struct_writer(fields: Sequence[Field], version: int, flexible: bool) -> Writ
     names = {f.name for f in fields}
     dropped = [f for f in fields if not f.carried_by(version) and not f.ignorable]
 
-    def write_struct(writer: Writer, body: Fields) -> None:
+    def write_struct(writer: ByteWriter, body: Fields) -> None:
         if not isinstance(body, Mapping):
             raise ProtocolError(f"cannot write {brief(body)}: not a struct")
         if not body.keys() <= names:
@@ -297,7 +297,7 @@ def struct_writer(fields: Sequence[Field], version: int, flexible: bool) -> Writ
 
 
 def _run_writer(layout: struct.Struct, names: Sequence[tuple[str, Value]]) -> WriteFrom:
-    def write_run(writer: Writer, body: Fields) -> None:
+    def write_run(writer: ByteWriter, body: Fields) -> None:
         writer.pack(layout, *[body.get(name, default) for name, default in names])
 
     return write_run
@@ -306,7 +306,7 @@ def _run_writer(layout: struct.Struct, names: Sequence[tuple[str, Value]]) -> Wr
 def _field_writer(f: Field, write: Write) -> WriteFrom:
     name, default = f.name, f.default_value()
 
-    def write_field(writer: Writer, body: Fields) -> None:
+    def write_field(writer: ByteWriter, body: Fields) -> None:
         try:
             write(writer, body.get(name, default))
         except ProtocolError as error:
@@ -324,11 +324,11 @@ def _tags_writer(fields: Sequence[Field], version: int) -> WriteFrom:
     if not tagged:
         return lambda writer, body: writer.unsigned_varint(0)
 
-    def write_tags(writer: Writer, body: Fields) -> None:
+    def write_tags(writer: ByteWriter, body: Fields) -> None:
         present = [(tag, f, write) for tag, f, write in tagged if f.name in body and not f.is_default(body[f.name])]
         writer.unsigned_varint(len(present))
         for tag, f, write in present:
-            value = Writer()
+            value = ByteWriter()
             write(value, body[f.name])
             raw = value.getvalue()
             writer.unsigned_varint(tag)

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from kafkasource.errors import ProtocolError, UnsupportedVersion
 from kafkasource.kafka.protocol.apis import API_VERSIONS, Api
-from kafkasource.kafka.protocol.primitives import Buffer, Reader, Writer
+from kafkasource.kafka.protocol.primitives import Buffer, ByteReader, ByteWriter
 from kafkasource.kafka.protocol.schema import Body, Fields
 
 READ_AHEAD_BYTES = 64 * 1024
@@ -41,7 +41,7 @@ def encode_request_parts(
     api: Api, version: int, correlation_id: int, client_id: str | None, body: Fields
 ) -> list[bytearray | memoryview]:
     """One request as pieces to send in this order; large records are views of the caller's own memory."""
-    writer = Writer()
+    writer = ByteWriter()
     writer.int32(0)
     writer.pack(_REQUEST_HEADER, api.key, version, correlation_id)
     writer.nullable_string(client_id)  # never compact: an old broker must be able to read the header (KIP-482)
@@ -55,12 +55,12 @@ def encode_request_parts(
 
 
 def peek_correlation_id(frame: Buffer) -> int:
-    return Reader(frame).int32()
+    return ByteReader(frame).int32()
 
 
 def decode_head(api: Api, version: int, frame: Buffer, before: str) -> tuple[Body, memoryview]:
     """The fields of a response that come before this one, and the bytes from there on. Not of ApiVersions."""
-    reader = Reader(frame)
+    reader = ByteReader(frame)
     reader.int32()
     if api.response.is_flexible(version):
         reader.skip_tagged_fields()
@@ -79,7 +79,7 @@ def decode_response(
     its own range of versions within (KIP-511): such a body is decoded as version 0. Some servers answer in another
     version. Each version begins with the code, so the body is the code alone then.
     """
-    reader = Reader(frame)
+    reader = ByteReader(frame)
     reader.int32()
     if api is API_VERSIONS:
         pos, code = reader.pos, reader.int16()
@@ -94,7 +94,7 @@ def decode_response(
     return body
 
 
-def _refusal(version: int, code: int, reader: Reader) -> Body:
+def _refusal(version: int, code: int, reader: ByteReader) -> Body:
     """An answer to ApiVersions that holds an error."""
     try:
         return API_VERSIONS.response.read(0 if code == UnsupportedVersion.CODE else version, reader)
@@ -109,7 +109,7 @@ def encode_response(api: Api, version: int, correlation_id: int, body: Fields) -
     return _LENGTH.pack(len(data)) + data
 
 
-class Block(Protocol):
+class ReceiveBlock(Protocol):
     """Memory that knows whether it is viewed."""
 
     @property
@@ -154,11 +154,13 @@ class FrameBuffers:
     that thread checks whether the block is viewed.
     """
 
-    def __init__(self, keep: int = 2, most_bytes: int = 16 << 20, allocate: Callable[[int], Block] = HeapBlock) -> None:
+    def __init__(
+        self, keep: int = 2, most_bytes: int = 16 << 20, allocate: Callable[[int], ReceiveBlock] = HeapBlock
+    ) -> None:
         self._most = keep
         self._most_bytes = most_bytes
         self._allocate = allocate
-        self._kept: list[Block] = []
+        self._kept: list[ReceiveBlock] = []
 
     @property
     def kept_bytes(self) -> int:
@@ -186,7 +188,7 @@ class FrameBuffers:
             del self._kept[: -self._most]
         return view[:at_most]
 
-    def _free(self, at_least: int, at_most: int) -> Block | None:
+    def _free(self, at_least: int, at_most: int) -> ReceiveBlock | None:
         """Take a kept block that nothing views out of the list."""
         free = [block for block in list(self._kept) if block.size >= at_least and block.is_free]
         for block in sorted(free, key=lambda block: min(block.size, at_most), reverse=True):
@@ -196,7 +198,7 @@ class FrameBuffers:
                 self._kept.append(block)  # another thread has put it back by now
         return None
 
-    def _claim(self, block: Block) -> bool:
+    def _claim(self, block: ReceiveBlock) -> bool:
         try:
             self._kept.remove(block)
         except ValueError:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from kafkasource.errors import ProtocolError
 from kafkasource.kafka.protocol.codec import struct_reader, struct_writer
-from kafkasource.kafka.protocol.primitives import Buffer, Reader, Writer
+from kafkasource.kafka.protocol.primitives import Buffer, ByteReader, ByteWriter
 from kafkasource.kafka.protocol.schema import Body, Field, Fields, Read, Write
 
 
@@ -47,22 +47,22 @@ class Message:
         return version >= self.flexible_since
 
     def encode(self, version: int, body: Fields) -> bytes:
-        writer = Writer()
+        writer = ByteWriter()
         self.write(version, body, writer)
         return writer.getvalue()
 
     def decode(self, version: int, data: Buffer) -> Body:
         """The body that is all of `data`: bytes left over are a `ProtocolError` like bytes missing."""
-        reader = Reader(data)
+        reader = ByteReader(data)
         return self.read(version, reader)
 
-    def write(self, version: int, body: Fields, writer: Writer) -> None:
+    def write(self, version: int, body: Fields, writer: ByteWriter) -> None:
         try:
             self._codec(version).write(writer, body)
         except ProtocolError as error:
             raise ProtocolError(f"{self.name} v{version}: {error}") from None
 
-    def read(self, version: int, reader: Reader, exact: bool = True) -> Body:
+    def read(self, version: int, reader: ByteReader, exact: bool = True) -> Body:
         """The body that the reader stands at; `exact`: it must be all that the reader has left."""
         reader.memory_limit = max(reader.memory_limit, self.memory_factor * reader.remaining)
         try:
@@ -73,7 +73,7 @@ class Message:
             raise type(error)(f"{self.name} v{version}: {error}") from None
         return body
 
-    def read_head(self, version: int, reader: Reader, before: str) -> Body:
+    def read_head(self, version: int, reader: ByteReader, before: str) -> Body:
         """Only the fields that come before this one; the reader stands at it then."""
         read = self._heads.get((version, before))
         if read is None:

@@ -48,7 +48,7 @@ _UINT32 = struct.Struct(">I")
 _FLOAT64 = struct.Struct(">d")
 
 
-class Reader:
+class ByteReader:
     """Takes values off the front of a buffer. A `memoryview` that it returns shares that buffer, keeps it alive."""
 
     __slots__ = ("_view", "end", "memory_bytes", "memory_limit", "pos")
@@ -256,7 +256,7 @@ class Reader:
             raise ProtocolError(f"string at byte {pos} is not UTF-8: {error.reason}") from None
 
 
-class Writer:
+class ByteWriter:
     """Puts values one after another. Records are not copied: they stay pieces of their own among `parts()`."""
 
     __slots__ = ("_buffer", "_parts")

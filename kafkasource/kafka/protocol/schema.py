@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kafkasource.kafka.protocol.primitives import ZERO_UUID, Reader, Writer
+from kafkasource.kafka.protocol.primitives import ZERO_UUID, ByteReader, ByteWriter
 
 Value: TypeAlias = Any
 """Of a field: what its type reads and writes."""
@@ -19,8 +19,8 @@ Body: TypeAlias = dict[str, Value]
 """A decoded message: every field by its name."""
 Fields: TypeAlias = Mapping[str, Value]
 """A message to encode: fields by name. A field that is left out has its default."""
-Read: TypeAlias = Callable[[Reader], Value]
-Write: TypeAlias = Callable[[Writer, Value], None]
+Read: TypeAlias = Callable[[ByteReader], Value]
+Write: TypeAlias = Callable[[ByteWriter, Value], None]
 
 
 @dataclass(frozen=True)
@@ -59,26 +59,26 @@ def _sized(
     )
 
 
-BOOL = _fixed("bool", False, 1, "?", Reader.boolean, Writer.boolean)
-INT8 = _fixed("int8", 0, 1, "b", Reader.int8, Writer.int8)
-INT16 = _fixed("int16", 0, 2, "h", Reader.int16, Writer.int16)
-INT32 = _fixed("int32", 0, 4, "i", Reader.int32, Writer.int32)
-INT64 = _fixed("int64", 0, 8, "q", Reader.int64, Writer.int64, memory_bytes=40)
-UINT16 = _fixed("uint16", 0, 2, "H", Reader.uint16, Writer.uint16)
-UINT32 = _fixed("uint32", 0, 4, "I", Reader.uint32, Writer.uint32)
-FLOAT64 = _fixed("float64", 0.0, 8, "d", Reader.float64, Writer.float64)
-UUID = _fixed("uuid", ZERO_UUID, 16, "", Reader.uuid, Writer.uuid, memory_bytes=128)
+BOOL = _fixed("bool", False, 1, "?", ByteReader.boolean, ByteWriter.boolean)
+INT8 = _fixed("int8", 0, 1, "b", ByteReader.int8, ByteWriter.int8)
+INT16 = _fixed("int16", 0, 2, "h", ByteReader.int16, ByteWriter.int16)
+INT32 = _fixed("int32", 0, 4, "i", ByteReader.int32, ByteWriter.int32)
+INT64 = _fixed("int64", 0, 8, "q", ByteReader.int64, ByteWriter.int64, memory_bytes=40)
+UINT16 = _fixed("uint16", 0, 2, "H", ByteReader.uint16, ByteWriter.uint16)
+UINT32 = _fixed("uint32", 0, 4, "I", ByteReader.uint32, ByteWriter.uint32)
+FLOAT64 = _fixed("float64", 0.0, 8, "d", ByteReader.float64, ByteWriter.float64)
+UUID = _fixed("uuid", ZERO_UUID, 16, "", ByteReader.uuid, ByteWriter.uuid, memory_bytes=128)
 STRING = _sized(
     "string",
     "",
     2,
-    [Reader.string, Reader.nullable_string, Reader.compact_string, Reader.compact_nullable_string],
-    [Writer.string, Writer.nullable_string, Writer.compact_string, Writer.compact_nullable_string],
+    [ByteReader.string, ByteReader.nullable_string, ByteReader.compact_string, ByteReader.compact_nullable_string],
+    [ByteWriter.string, ByteWriter.nullable_string, ByteWriter.compact_string, ByteWriter.compact_nullable_string],
     memory_bytes=80,
 )
 _BYTES = (
-    [Reader.bytes_, Reader.nullable_bytes, Reader.compact_bytes, Reader.compact_nullable_bytes],
-    [Writer.bytes_, Writer.nullable_bytes, Writer.compact_bytes, Writer.compact_nullable_bytes],
+    [ByteReader.bytes_, ByteReader.nullable_bytes, ByteReader.compact_bytes, ByteReader.compact_nullable_bytes],
+    [ByteWriter.bytes_, ByteWriter.nullable_bytes, ByteWriter.compact_bytes, ByteWriter.compact_nullable_bytes],
 )
 BYTES = _sized("bytes", b"", 4, *_BYTES, memory_bytes=224)
 RECORDS = _sized("records", None, 4, *_BYTES, memory_bytes=224)  # null by default even where it may not be, as in Java

@@ -31,7 +31,7 @@ from kafkasource.sink.clusters.offset_spans import HandedOver, Mapped, gathered
 from kafkasource.sink.clusters.placement import Placement
 from kafkasource.sink.clusters.producers import ClusterProducers
 from kafkasource.sink.clusters.routing import RowsByProducer, by_partition
-from kafkasource.sink.clusters.slow_cluster import Queue, Step, excess, step
+from kafkasource.sink.clusters.slow_cluster import Queue, QueueStep, excess, step
 from kafkasource.sink.clusters.targets import ClusterTarget
 from kafkasource.types import Discarded, TopicPartition, Written
 
@@ -402,9 +402,9 @@ class FanOut:
         while True:
             health, queue = one.cluster.health, one.cluster.queue()
             todo = step(queue, [other.queue() for other in others if not other.health.dead])
-            if todo is Step.GO_ON:
+            if todo is QueueStep.GO_ON:
                 return
-            if todo is Step.ACT:
+            if todo is QueueStep.ACT:
                 if queue.silent_ms >= queue.patience_ms and not health.dead:
                     health.waited_in_vain()
                 self._act(one, queue)
@@ -412,7 +412,7 @@ class FanOut:
             began_ms = self._clock_ms()
             with delivery.news:
                 delivery.news.wait(min(_LOOK_AGAIN_MS, max(1.0, queue.patience_ms - queue.silent_ms)) / 1000)
-            if todo is Step.HOLD_UP:
+            if todo is QueueStep.HOLD_UP:
                 health.held_up(self._clock_ms() - began_ms)
 
     @staticmethod

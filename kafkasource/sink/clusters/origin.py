@@ -32,7 +32,7 @@ _BETWEEN = b"\0"  # in no topic's name and in no cluster's id
 _TOPIC = "${topic}"
 
 
-class Step(NamedTuple):
+class PlannedFlow(NamedTuple):
     """A flow of the plan, as the rule sees it. The clusters are ids in the sink, names in the plan."""
 
     source: str
@@ -53,7 +53,7 @@ class Arrival(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def shortest_ways(steps: tuple[Step, ...], origin: str, topic: str) -> dict[str, Arrival]:
+def shortest_ways(steps: tuple[PlannedFlow, ...], origin: str, topic: str) -> dict[str, Arrival]:
     """Find how a record of this topic, produced at `origin`, comes to each cluster that it reaches."""
     arrivals = {origin: Arrival(None, topic)}
     latest = set(arrivals)
@@ -75,14 +75,14 @@ class UnlessFrom:
 
     here: str  # the cluster that the records are read from
     target: str
-    steps: tuple[Step, ...] = ()  # all flows of the plan, in their order in the file
+    steps: tuple[PlannedFlow, ...] = ()  # all flows of the plan, in their order in the file
 
     @classmethod
     def from_json(cls, text: str) -> UnlessFrom:
         """Raises ValueError, also for KeyError and TypeError of a wrong form."""
         try:
             values = json.loads(text)
-            steps = tuple(Step(*map(str, step)) for step in values.get("flows", ()))
+            steps = tuple(PlannedFlow(*map(str, step)) for step in values.get("flows", ()))
             for step in steps:
                 compile_java(step.pattern)
             return cls(str(values["here"]), str(values["target"]), steps)

@@ -155,14 +155,14 @@ class Queue:
     allowance_ms: float = 0.0  # how long it may hold up other clusters now, though it answers
 
 
-class Step(Enum):
+class QueueStep(Enum):
     GO_ON = "go on"
     WAIT = "wait"
     HOLD_UP = "wait, at the cost of others"
     ACT = "act"  # as `onSlowCluster` says
 
 
-def step(queue: Queue, others: Sequence[Queue]) -> Step:
+def step(queue: Queue, others: Sequence[Queue]) -> QueueStep:
     """The step to take before more goes into the queue of a cluster with `discard` or `fail`. `others`: clusters that
     are alive.
 
@@ -171,12 +171,12 @@ def step(queue: Queue, others: Sequence[Queue]) -> Step:
     moment.
     """
     if queue.bytes <= queue.high:
-        return Step.GO_ON
+        return QueueStep.GO_ON
     if queue.silent_ms >= queue.patience_ms:
-        return Step.ACT
+        return QueueStep.ACT
     if not others or any(other.bytes > other.low for other in others):
-        return Step.WAIT
-    return Step.HOLD_UP if queue.allowance_ms > 0 else Step.ACT
+        return QueueStep.WAIT
+    return QueueStep.HOLD_UP if queue.allowance_ms > 0 else QueueStep.ACT
 
 
 def excess(queue: Queue) -> int:

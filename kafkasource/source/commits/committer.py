@@ -56,7 +56,7 @@ def group_to_commit(options: Options) -> str | None:
     return (group or options["groupIdPrefix"]) if wanted else None
 
 
-class Ledger:
+class CommitLedger:
     """Decides what to commit to a group, and when. It knows what was committed, and does no I/O. Times in seconds."""
 
     def __init__(self) -> None:
@@ -225,7 +225,7 @@ class _Sender:
         self._config = config
         self._open_cluster = open_cluster
         self._cluster: Commits | None = None
-        self._ledger = Ledger()
+        self._ledger = CommitLedger()
         self._warned_of: set[str] = set()
         self._rivals = Rivals(config.bootstrap_servers, group)
         self.inbox: queue.SimpleQueue[_Offer | threading.Event | None] = queue.SimpleQueue()

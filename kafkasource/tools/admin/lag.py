@@ -15,7 +15,7 @@ from kafkasource.tools.admin.topics import described_topics
 
 if TYPE_CHECKING:
     from kafkasource.kafka.cluster.cluster import Cluster
-    from kafkasource.kafka.cluster.groups import DescribedGroup, GroupMember
+    from kafkasource.kafka.cluster.groups import DescribedGroup, MemberDescription
     from kafkasource.types import TopicPartition
 
 
@@ -26,7 +26,7 @@ class PartitionLag:
     tp: TopicPartition
     consumed: int | None  # the next offset to read; None: nothing committed
     latest: int | None  # the end of the log, exclusive; None: not known, as there is no leader, or no such partition
-    member: GroupMember | None = None  # the member that reads the partition now
+    member: MemberDescription | None = None  # the member that reads the partition now
     leaderless: bool = False  # the partition exists, and no broker can say where its log ends
     earliest: int | None = None  # the start of the log, where nothing is committed
 
@@ -184,11 +184,11 @@ def commit_offsets(cluster: Cluster, group: str, wanted: Mapping[TopicPartition,
         raise busy from None
 
 
-def assignments(group: DescribedGroup) -> dict[TopicPartition, GroupMember]:
+def assignments(group: DescribedGroup) -> dict[TopicPartition, MemberDescription]:
     """The member that reads each partition. Empty while a classic group rebalances."""
     from kafkasource.kafka.group.consumer_protocol import PROTOCOL_TYPE, Assignment
 
-    readers: dict[TopicPartition, GroupMember] = {}
+    readers: dict[TopicPartition, MemberDescription] = {}
     for member in group.members if group.protocol_type == PROTOCOL_TYPE else ():
         if isinstance(member.assignment, frozenset):
             readers.update(dict.fromkeys(member.assignment, member))
@@ -203,7 +203,7 @@ def assignments(group: DescribedGroup) -> dict[TopicPartition, GroupMember]:
 def places_of(
     cluster: Cluster,
     consumed: Mapping[TopicPartition, int | None],
-    members: Mapping[TopicPartition, GroupMember] | None = None,
+    members: Mapping[TopicPartition, MemberDescription] | None = None,
 ) -> list[PartitionLag]:
     """How far these partitions are read, against the current ends of their logs. In order."""
     from kafkasource.kafka.cluster.offsets import EARLIEST

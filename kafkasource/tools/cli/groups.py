@@ -14,7 +14,7 @@ from kafkasource.tools.cli import tables
 from kafkasource.tools.cli.arguments import add_cluster, add_json, reached_cluster
 
 if TYPE_CHECKING:
-    from kafkasource.kafka.cluster.groups import GroupMember
+    from kafkasource.kafka.cluster.groups import MemberDescription
     from kafkasource.tools.admin.lag import LagReport
 
 HELP = "list, describe (members, lag), delete consumer groups"
@@ -89,7 +89,7 @@ def _print(report: LagReport) -> None:
     print_partitions(report)
 
 
-def _client_of(member: GroupMember | None) -> str | None:
+def _client_of(member: MemberDescription | None) -> str | None:
     return None if member is None else member.instance_id or member.client_id
 
 

@@ -25,7 +25,7 @@ from kafkasource.tools.cli.arguments import (
 
 if TYPE_CHECKING:
     from kafkasource.kafka.cluster.cluster import Cluster
-    from kafkasource.mirror.positions import Reader
+    from kafkasource.mirror.positions import MirrorReader
     from kafkasource.source.plan.checkpoint import Files
 
 EXAMPLES = """examples:
@@ -140,7 +140,7 @@ def _of_mirror(arguments: argparse.Namespace) -> Iterator[Ask]:
         yield reports
 
 
-def _of_reader(cluster: Cluster, files: Files, source: str, reader: Reader) -> LagReport:
+def _of_reader(cluster: Cluster, files: Files, source: str, reader: MirrorReader) -> LagReport:
     """The lag of a query of a mirror. It starts where the mirror's record says, if it has not begun."""
     from kafkasource.source.plan.checkpoint import checkpoint_in
 

@@ -17,8 +17,8 @@ from kafkasource.kafka.config import ClientConfig
 from kafkasource.mirror.cluster_ids import cluster_id
 from kafkasource.mirror.files import newest_record, progress_of, record_before_rename
 from kafkasource.mirror.plan import Plan, Route, routes
-from kafkasource.mirror.positions import FlowRules, Logs, Reader, Record, SourceRules, reached
-from kafkasource.mirror.restart import Progress, Source, next_record
+from kafkasource.mirror.positions import FlowRules, Logs, MirrorReader, PositionRecord, SourceRules, reached
+from kafkasource.mirror.restart import Progress, SourceTopics, next_record
 from kafkasource.mirror.source_logs import source_now
 from kafkasource.options.spelling import many
 from kafkasource.source.plan.checkpoint import StoredFiles
@@ -67,7 +67,9 @@ def flows_of(plan: Plan) -> Flows:
     return flows
 
 
-def _add(flows: Flows, world: _Imagined, route: Route, record: Record | None, ids: Mapping[str, str | None]) -> None:
+def _add(
+    flows: Flows, world: _Imagined, route: Route, record: PositionRecord | None, ids: Mapping[str, str | None]
+) -> None:
     then = next_record(world, record, route.source, route.rules, ids, warn=flows.notes.append)
     flows.notes += world.notes
     before = {} if record is None else world.positions(record)
@@ -93,35 +95,35 @@ def _add(flows: Flows, world: _Imagined, route: Route, record: Record | None, id
 class _Imagined:
     """The World of a start that is only imagined."""
 
-    def __init__(self, files: Files, route: Route, record: Record | None, *, away: bool) -> None:
+    def __init__(self, files: Files, route: Route, record: PositionRecord | None, *, away: bool) -> None:
         self._files, self._route = files, route
         self._folder = record.source if record is not None else route.source
         self.notes: list[str] = []
         self.away = away
         self.logs = Logs({}, {})
 
-    def progress(self, reader: Reader) -> Progress:
+    def progress(self, reader: MirrorReader) -> Progress:
         return replace(progress_of(self._files, self._folder, reader), open=False)  # a start finishes it first
 
-    def repeat(self, rules: SourceRules, reader: Reader, flows: tuple[FlowRules, ...]) -> None: ...
+    def repeat(self, rules: SourceRules, reader: MirrorReader, flows: tuple[FlowRules, ...]) -> None: ...
 
-    def save(self, record: Record) -> None: ...
+    def save(self, record: PositionRecord) -> None: ...
 
-    def tidy(self, record: Record) -> None: ...
+    def tidy(self, record: PositionRecord) -> None: ...
 
-    def source(self, rules: SourceRules, known: Collection[str], first: bool) -> Source:
+    def source(self, rules: SourceRules, known: Collection[str], first: bool) -> SourceTopics:
         if self.away:
-            return Source(self.logs, {})
+            return SourceTopics(self.logs, {})
         try:
             source = source_now(self._route, known, first=False)
         except KafkaSourceError as error:
             self.notes.append(f"{self._route.source} does not say where its logs are: {_first_line(error)}")
             self.away = True
-            return Source(self.logs, {})
+            return SourceTopics(self.logs, {})
         self.logs = source.logs
         return source
 
-    def positions(self, record: Record) -> Mapping[tuple[str, str], PartitionOffsets]:
+    def positions(self, record: PositionRecord) -> Mapping[tuple[str, str], PartitionOffsets]:
         done = {
             (reader.name, flow.key): at
             for reader in record.readers

@@ -24,7 +24,8 @@ def show(titles: Sequence[str], rows: Sequence[Sequence[Cell]], optional: str = 
     `optional` is left out where every cell of it is unknown."""
     if optional and all(row[titles.index(optional)] is None for row in rows):
         place = titles.index(optional)
-        titles, *rows = ((*line[:place], *line[place + 1 :]) for line in (titles, *rows))
+        titles = [*titles[:place], *titles[place + 1 :]]
+        rows = [[*row[:place], *row[place + 1 :]] for row in rows]
     terminal = sys.stdout.isatty()
     numeric = [
         bool(rows) and all(isinstance(row[column], int) or row[column] is None for row in rows)

@@ -181,14 +181,14 @@ def _map_off_by(places: int) -> Callable[[], None]:
 
 
 def _commits_too_far() -> None:
-    from kafkasource.source.commits.committer import Ledger
+    from kafkasource.source.commits.committer import CommitLedger
 
-    right = Ledger.offer
+    right = CommitLedger.offer
 
-    def planted(self: Ledger, offsets: Any, *known: Any) -> None:
+    def planted(self: CommitLedger, offsets: Any, *known: Any) -> None:
         right(self, {tp: offset + 500 for tp, offset in offsets.items()}, *known)
 
-    Ledger.offer = planted  # type: ignore[method-assign, assignment]
+    CommitLedger.offer = planted  # type: ignore[method-assign, assignment]
 
 
 def _stands_still() -> None:

@@ -11,7 +11,7 @@ from random import Random
 from test_membership import BACKOFF, HEARTBEAT, REBALANCE, SESSION, Driven
 from test_membership_runs import PARTITIONS, User, check_what_holds, step
 
-from kafkasource.kafka.group.states import State
+from kafkasource.kafka.group.states import MemberState
 from lab.campaign.simulated.worlds import COMMIT_REFUSED, LATE, REFUSED, Outcome
 
 STEPS = 200
@@ -27,7 +27,7 @@ def run(random: Random) -> Outcome:
     user, faults = User(), Counter[str]()
     for _ in range(STEPS):
         what, value = _drawn(random)
-        if driven.member.state in (State.CLOSED, State.FAILED):
+        if driven.member.state in (MemberState.CLOSED, MemberState.FAILED):
             break
         if what == "fail":
             faults[REFUSED] += driven.member.under_way is not None

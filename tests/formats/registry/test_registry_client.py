@@ -18,7 +18,7 @@ from kafkasource.errors import (
     UnknownSchemaId,
 )
 from kafkasource.formats.avro.parse import parse_schema
-from kafkasource.formats.avro.schema import Record
+from kafkasource.formats.avro.schema import AvroRecord
 from kafkasource.formats.registry import Definition, Reference, RegistryOptions, registry_of
 from kafkasource.formats.registry.client import MOST_UNKNOWN, UNKNOWN_PAUSE_S
 from kafkasource.formats.schema_source import RegisteredSchema
@@ -178,7 +178,7 @@ def test_a_schema_with_references_is_one_that_avro_can_be_read_by(registry):
     order = '{"type":"record","name":"Order","fields":[{"name":"m","type":"n.M"},{"name":"r","type":"n.R"}]}'
     found = a_client(registry.url).schema(registry.add("o", order, references=(("n.M", "m", 1),)))
     schema = parse_schema(found.text, found.texts_by_name)
-    assert isinstance(schema, Record)
+    assert isinstance(schema, AvroRecord)
     assert [field.name for field in schema.fields] == ["m", "r"]
 
 

@@ -1,6 +1,6 @@
 """What happens to the links of this process: for tests that count logins, sessions, or lost connections."""
 
-from kafkasource.kafka.network.link import Link
+from kafkasource.kafka.network.link import BrokerLink
 
 
 def watch_links(monkeypatch, seen):
@@ -9,10 +9,10 @@ def watch_links(monkeypatch, seen):
     Clients that other tests of the process have left may still look for brokers that are gone: `link.port` tells which
     are the test's own.
     """
-    fire = Link._on
+    fire = BrokerLink._on
 
     def on(link, event, now, error=None):
         seen(link, event, error)
         fire(link, event, now, error)
 
-    monkeypatch.setattr(Link, "_on", on)
+    monkeypatch.setattr(BrokerLink, "_on", on)

@@ -26,7 +26,7 @@ from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.group.member import GroupMember
 from kafkasource.kafka.network import session
 from kafkasource.kafka.network.connection import Connection
-from kafkasource.kafka.network.states import Event
+from kafkasource.kafka.network.states import LinkEvent
 from kafkasource.options import parse
 from kafkasource.reader import Reader
 from kafkasource.sink import writer as writer_module
@@ -38,7 +38,7 @@ from kafkasource.writer import Writer
 pytestmark = pytest.mark.broker
 
 SESSION_S, DEADLINE_S = SESSION_MS / 1000, 120
-ENDS = (Event.LOST, Event.BROKER_CLOSED, Event.RENEWAL_LOST, Event.REFUSED, Event.ATTEMPT_FAILED)
+ENDS = (LinkEvent.LOST, LinkEvent.BROKER_CLOSED, LinkEvent.RENEWAL_LOST, LinkEvent.REFUSED, LinkEvent.ATTEMPT_FAILED)
 SCHEMA = StructType([StructField("value", BinaryType())])
 
 

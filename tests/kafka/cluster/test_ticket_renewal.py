@@ -8,7 +8,7 @@ import pytest
 from kdc import Kdc
 from link_events import watch_links
 
-from kafkasource.kafka.network.states import Event, State
+from kafkasource.kafka.network.states import LinkEvent, LinkState
 from kafkasource.reader import Reader
 from kafkasource.testing.broker import Broker, Kerberos, Listener, Security
 from kafkasource.writer import Writer
@@ -24,9 +24,9 @@ def test_a_ticket_is_renewed_under_a_writer_and_nothing_is_lost_or_doubled(tmp_p
     renewed, refused = [], []
 
     def seen(link, event, error):
-        if event is Event.LOGGED_IN and link.state is State.REAUTHENTICATING:
+        if event is LinkEvent.LOGGED_IN and link.state is LinkState.REAUTHENTICATING:
             renewed.append(time.monotonic())
-        if event in (Event.REFUSED, Event.ATTEMPT_FAILED):
+        if event in (LinkEvent.REFUSED, LinkEvent.ATTEMPT_FAILED):
             refused.append((link.port, str(error)))
 
     watch_links(monkeypatch, seen)

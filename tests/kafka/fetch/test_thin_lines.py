@@ -11,7 +11,7 @@ from thin_line import BigLog, ThinNet, WindowNet
 from kafkasource.errors import DeadlineExceeded, RequestTimeout
 from kafkasource.kafka.fetch.budget import FetchBudget
 from kafkasource.kafka.fetch.fetcher import PartitionFetcher
-from kafkasource.kafka.fetch.line import LEAST_BYTES, Line
+from kafkasource.kafka.fetch.line import LEAST_BYTES, Bandwidth
 from kafkasource.kafka.fetch.partition import ClusterPartition
 from kafkasource.kafka.fetch.planned_log import PlannedLog
 from kafkasource.kafka.fetch.task import in_order
@@ -151,7 +151,7 @@ def test_a_batch_that_the_line_cannot_carry_in_time_is_an_error_that_says_what_t
 
 
 def line(speed=None):
-    found = Line(request_timeout_s=30)
+    found = Bandwidth(request_timeout_s=30)
     if speed is not None:
         found.came(speed, speed, took_s=1, waited_s=1)
     return found

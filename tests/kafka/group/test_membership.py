@@ -7,7 +7,7 @@ from kafkasource.errors import ConnectionLost, DeadlineExceeded, ProtocolError, 
 from kafkasource.kafka.group.assignors import assignors_named
 from kafkasource.kafka.group.consumer_protocol import Assignment, Subscription
 from kafkasource.kafka.group.membership import Changes, Membership, Terms
-from kafkasource.kafka.group.states import TRANSITIONS, Action, Event, State
+from kafkasource.kafka.group.states import TRANSITIONS, MemberAction, MemberEvent, MemberState
 from kafkasource.types import NEVER
 
 SESSION, REBALANCE, HEARTBEAT, BACKOFF = 10_000, 60_000, 3_000, 100
@@ -91,7 +91,7 @@ def rejoining(driven):
     stable(driven)
     driven.pass_ms(HEARTBEAT)
     driven.fail(27)
-    assert driven.member.state is State.JOINING
+    assert driven.member.state is MemberState.JOINING
 
 
 def resyncing(driven):
@@ -138,17 +138,21 @@ def polls_twice(driven):
 
 
 EAGER, COOPERATIVE = ("range",), ("cooperative-sticky",)
-J, S, H, L = Action.JOIN, Action.SYNC, Action.HEARTBEAT, Action.LEAVE
-FIND, ABANDON = Action.FIND_COORDINATOR, Action.ABANDON
+J, S, H, L = MemberAction.JOIN, MemberAction.SYNC, MemberAction.HEARTBEAT, MemberAction.LEAVE
+FIND, ABANDON = MemberAction.FIND_COORDINATOR, MemberAction.ABANDON
 NEW, KEPT = "a new member", "the same member"
 NOTHING = frozenset()
 
-SYNC_ALL = Action.SYNC_AS_LEADER
+SYNC_ALL = MemberAction.SYNC_AS_LEADER
 
 
 def late(driven):
     """The user does not poll in time."""
     driven.pass_ms(REBALANCE)
+
+
+def leads(driven):
+    driven.join(leader=True)
 
 
 def closes(driven):
@@ -161,61 +165,61 @@ def session_ends(driven):
 
 # assignors, how it got here, event, what happens | the state after, actions to carry out, what it owns, member id
 CASES = [
-    (EAGER, unjoined, Event.READY, lambda d: d.pass_ms(0), State.JOINING, [J], NOTHING, NEW),
-    (COOPERATIVE, unjoined_again, Event.READY, lambda d: d.pass_ms(BACKOFF), State.JOINING, [J], ALL, KEPT),
-    (COOPERATIVE, unjoined_again, Event.SESSION_EXPIRED, session_ends, State.JOINING, [J], NOTHING, KEPT),
-    (COOPERATIVE, unjoined_again, Event.POLL_EXPIRED, late, State.ABSENT, [L], NOTHING, NEW),
-    (COOPERATIVE, unjoined_again, Event.CLOSE, closes, State.CLOSED, [L], NOTHING, NEW),
-    (EAGER, unjoined, Event.CLOSE, closes, State.CLOSED, [], NOTHING, NEW),
-    (EAGER, joining, Event.JOINED_AS_LEADER, lambda d: d.join(leader=True), State.SYNCING, [SYNC_ALL], NOTHING, KEPT),
-    (EAGER, joining, Event.JOINED_AS_FOLLOWER, lambda d: d.join(), State.SYNCING, [S], NOTHING, KEPT),
-    (EAGER, joining, Event.MEMBER_ID_GIVEN, code(79), State.JOINING, [J], NOTHING, KEPT),
-    (EAGER, joining, Event.REJOIN, code(27), State.UNJOINED, [], NOTHING, NEW),
-    (COOPERATIVE, rejoining, Event.REJOIN, code(27), State.UNJOINED, [], ALL, KEPT),
-    (COOPERATIVE, rejoining, Event.UNKNOWN_MEMBER, code(25), State.UNJOINED, [], NOTHING, NEW),
-    (COOPERATIVE, rejoining, Event.STALE_GENERATION, code(22), State.UNJOINED, [], NOTHING, KEPT),
-    (COOPERATIVE, rejoining, Event.COORDINATOR_GONE, code(16), State.UNJOINED, [FIND], ALL, KEPT),
-    (COOPERATIVE, rejoining, Event.NOT_YET, code(14), State.UNJOINED, [], ALL, KEPT),
-    (COOPERATIVE, rejoining, Event.REFUSED, code(30), State.FAILED, [L], NOTHING, NEW),
-    (COOPERATIVE, rejoining, Event.POLL_EXPIRED, late, State.ABSENT, [ABANDON, L], NOTHING, NEW),
-    (COOPERATIVE, rejoining, Event.CLOSE, closes, State.CLOSED, [ABANDON, L], NOTHING, NEW),
-    (EAGER, syncing, Event.SYNCED, lambda d: d.sync(), State.STABLE, [], ALL, KEPT),
-    (COOPERATIVE, resyncing, Event.SYNCED, lambda d: d.sync(), State.STABLE, [], ALL, KEPT),
-    (COOPERATIVE, resyncing, Event.SYNCED_LESS, lambda d: d.sync(SOME), State.REVOKING, [], ALL, KEPT),
-    (EAGER, syncing, Event.REJOIN, code(27), State.JOINING, [J], NOTHING, KEPT),
-    (COOPERATIVE, resyncing, Event.REJOIN, code(27), State.JOINING, [J], ALL, KEPT),
-    (COOPERATIVE, resyncing, Event.UNKNOWN_MEMBER, code(25), State.UNJOINED, [], NOTHING, NEW),
-    (COOPERATIVE, resyncing, Event.STALE_GENERATION, code(22), State.UNJOINED, [], NOTHING, KEPT),
-    (COOPERATIVE, resyncing, Event.COORDINATOR_GONE, code(15), State.UNJOINED, [FIND], ALL, KEPT),
-    (COOPERATIVE, resyncing, Event.NOT_YET, code(14), State.UNJOINED, [], ALL, KEPT),
-    (COOPERATIVE, resyncing, Event.REFUSED, code(30), State.FAILED, [L], NOTHING, NEW),
-    (COOPERATIVE, resyncing, Event.POLL_EXPIRED, late, State.ABSENT, [ABANDON, L], NOTHING, NEW),
-    (COOPERATIVE, resyncing, Event.CLOSE, closes, State.CLOSED, [ABANDON, L], NOTHING, NEW),
-    (EAGER, stable, Event.HEARTBEAT_DUE, lambda d: d.pass_ms(HEARTBEAT), State.STABLE, [H], ALL, KEPT),
-    (EAGER, stable, Event.HEARTBEAT_DONE, heartbeat_answered, State.STABLE, [H], ALL, KEPT),
-    (EAGER, stable, Event.REBALANCE, code(27), State.REVOKING, [H], ALL, KEPT),
-    (COOPERATIVE, stable, Event.REJOIN, code(27), State.JOINING, [J], ALL, KEPT),
-    (EAGER, stable, Event.UNKNOWN_MEMBER, code(25), State.UNJOINED, [H], NOTHING, NEW),
-    (EAGER, stable, Event.STALE_GENERATION, code(22), State.UNJOINED, [H], NOTHING, KEPT),
-    (EAGER, stable, Event.COORDINATOR_GONE, code(16), State.STABLE, [H, FIND], ALL, KEPT),
-    (EAGER, stable, Event.NOT_YET, code(14), State.STABLE, [H], ALL, KEPT),
-    (EAGER, stable, Event.REFUSED, code(82), State.FAILED, [L], NOTHING, NEW),
-    (EAGER, stable, Event.SESSION_EXPIRED, session_ends, State.UNJOINED, [FIND], NOTHING, KEPT),
-    (EAGER, stable, Event.CLOSE, closes, State.CLOSED, [L], NOTHING, NEW),
-    (EAGER, revoking, Event.GIVEN_UP, polls_twice, State.JOINING, [J], NOTHING, KEPT),
-    (EAGER, revoking, Event.HEARTBEAT_DUE, lambda d: d.pass_ms(HEARTBEAT), State.REVOKING, [H], ALL, KEPT),
-    (EAGER, revoking, Event.HEARTBEAT_DONE, heartbeat_answered, State.REVOKING, [H], ALL, KEPT),
-    (EAGER, revoking, Event.REBALANCE, code(27), State.REVOKING, [H], ALL, KEPT),
-    (EAGER, revoking, Event.UNKNOWN_MEMBER, code(25), State.UNJOINED, [H], NOTHING, NEW),
-    (EAGER, revoking, Event.STALE_GENERATION, code(22), State.UNJOINED, [H], NOTHING, KEPT),
-    (EAGER, revoking, Event.COORDINATOR_GONE, code(16), State.REVOKING, [H, FIND], ALL, KEPT),
-    (EAGER, revoking, Event.NOT_YET, code(14), State.REVOKING, [H], ALL, KEPT),
-    (EAGER, revoking, Event.REFUSED, code(30), State.FAILED, [L], NOTHING, NEW),
-    (EAGER, revoking, Event.SESSION_EXPIRED, session_ends, State.UNJOINED, [FIND], NOTHING, KEPT),
-    (EAGER, revoking, Event.CLOSE, closes, State.CLOSED, [L], NOTHING, NEW),
-    (EAGER, absent, Event.POLLED, lambda d: d.poll(), State.UNJOINED, [], NOTHING, NEW),
-    (EAGER, absent, Event.CLOSE, closes, State.CLOSED, [], NOTHING, NEW),
-    (EAGER, failed, Event.CLOSE, closes, State.CLOSED, [], NOTHING, NEW),
+    (EAGER, unjoined, MemberEvent.READY, lambda d: d.pass_ms(0), MemberState.JOINING, [J], NOTHING, NEW),
+    (COOPERATIVE, unjoined_again, MemberEvent.READY, lambda d: d.pass_ms(BACKOFF), MemberState.JOINING, [J], ALL, KEPT),
+    (COOPERATIVE, unjoined_again, MemberEvent.SESSION_EXPIRED, session_ends, MemberState.JOINING, [J], NOTHING, KEPT),
+    (COOPERATIVE, unjoined_again, MemberEvent.POLL_EXPIRED, late, MemberState.ABSENT, [L], NOTHING, NEW),
+    (COOPERATIVE, unjoined_again, MemberEvent.CLOSE, closes, MemberState.CLOSED, [L], NOTHING, NEW),
+    (EAGER, unjoined, MemberEvent.CLOSE, closes, MemberState.CLOSED, [], NOTHING, NEW),
+    (EAGER, joining, MemberEvent.JOINED_AS_LEADER, leads, MemberState.SYNCING, [SYNC_ALL], NOTHING, KEPT),
+    (EAGER, joining, MemberEvent.JOINED_AS_FOLLOWER, lambda d: d.join(), MemberState.SYNCING, [S], NOTHING, KEPT),
+    (EAGER, joining, MemberEvent.MEMBER_ID_GIVEN, code(79), MemberState.JOINING, [J], NOTHING, KEPT),
+    (EAGER, joining, MemberEvent.REJOIN, code(27), MemberState.UNJOINED, [], NOTHING, NEW),
+    (COOPERATIVE, rejoining, MemberEvent.REJOIN, code(27), MemberState.UNJOINED, [], ALL, KEPT),
+    (COOPERATIVE, rejoining, MemberEvent.UNKNOWN_MEMBER, code(25), MemberState.UNJOINED, [], NOTHING, NEW),
+    (COOPERATIVE, rejoining, MemberEvent.STALE_GENERATION, code(22), MemberState.UNJOINED, [], NOTHING, KEPT),
+    (COOPERATIVE, rejoining, MemberEvent.COORDINATOR_GONE, code(16), MemberState.UNJOINED, [FIND], ALL, KEPT),
+    (COOPERATIVE, rejoining, MemberEvent.NOT_YET, code(14), MemberState.UNJOINED, [], ALL, KEPT),
+    (COOPERATIVE, rejoining, MemberEvent.REFUSED, code(30), MemberState.FAILED, [L], NOTHING, NEW),
+    (COOPERATIVE, rejoining, MemberEvent.POLL_EXPIRED, late, MemberState.ABSENT, [ABANDON, L], NOTHING, NEW),
+    (COOPERATIVE, rejoining, MemberEvent.CLOSE, closes, MemberState.CLOSED, [ABANDON, L], NOTHING, NEW),
+    (EAGER, syncing, MemberEvent.SYNCED, lambda d: d.sync(), MemberState.STABLE, [], ALL, KEPT),
+    (COOPERATIVE, resyncing, MemberEvent.SYNCED, lambda d: d.sync(), MemberState.STABLE, [], ALL, KEPT),
+    (COOPERATIVE, resyncing, MemberEvent.SYNCED_LESS, lambda d: d.sync(SOME), MemberState.REVOKING, [], ALL, KEPT),
+    (EAGER, syncing, MemberEvent.REJOIN, code(27), MemberState.JOINING, [J], NOTHING, KEPT),
+    (COOPERATIVE, resyncing, MemberEvent.REJOIN, code(27), MemberState.JOINING, [J], ALL, KEPT),
+    (COOPERATIVE, resyncing, MemberEvent.UNKNOWN_MEMBER, code(25), MemberState.UNJOINED, [], NOTHING, NEW),
+    (COOPERATIVE, resyncing, MemberEvent.STALE_GENERATION, code(22), MemberState.UNJOINED, [], NOTHING, KEPT),
+    (COOPERATIVE, resyncing, MemberEvent.COORDINATOR_GONE, code(15), MemberState.UNJOINED, [FIND], ALL, KEPT),
+    (COOPERATIVE, resyncing, MemberEvent.NOT_YET, code(14), MemberState.UNJOINED, [], ALL, KEPT),
+    (COOPERATIVE, resyncing, MemberEvent.REFUSED, code(30), MemberState.FAILED, [L], NOTHING, NEW),
+    (COOPERATIVE, resyncing, MemberEvent.POLL_EXPIRED, late, MemberState.ABSENT, [ABANDON, L], NOTHING, NEW),
+    (COOPERATIVE, resyncing, MemberEvent.CLOSE, closes, MemberState.CLOSED, [ABANDON, L], NOTHING, NEW),
+    (EAGER, stable, MemberEvent.HEARTBEAT_DUE, lambda d: d.pass_ms(HEARTBEAT), MemberState.STABLE, [H], ALL, KEPT),
+    (EAGER, stable, MemberEvent.HEARTBEAT_DONE, heartbeat_answered, MemberState.STABLE, [H], ALL, KEPT),
+    (EAGER, stable, MemberEvent.REBALANCE, code(27), MemberState.REVOKING, [H], ALL, KEPT),
+    (COOPERATIVE, stable, MemberEvent.REJOIN, code(27), MemberState.JOINING, [J], ALL, KEPT),
+    (EAGER, stable, MemberEvent.UNKNOWN_MEMBER, code(25), MemberState.UNJOINED, [H], NOTHING, NEW),
+    (EAGER, stable, MemberEvent.STALE_GENERATION, code(22), MemberState.UNJOINED, [H], NOTHING, KEPT),
+    (EAGER, stable, MemberEvent.COORDINATOR_GONE, code(16), MemberState.STABLE, [H, FIND], ALL, KEPT),
+    (EAGER, stable, MemberEvent.NOT_YET, code(14), MemberState.STABLE, [H], ALL, KEPT),
+    (EAGER, stable, MemberEvent.REFUSED, code(82), MemberState.FAILED, [L], NOTHING, NEW),
+    (EAGER, stable, MemberEvent.SESSION_EXPIRED, session_ends, MemberState.UNJOINED, [FIND], NOTHING, KEPT),
+    (EAGER, stable, MemberEvent.CLOSE, closes, MemberState.CLOSED, [L], NOTHING, NEW),
+    (EAGER, revoking, MemberEvent.GIVEN_UP, polls_twice, MemberState.JOINING, [J], NOTHING, KEPT),
+    (EAGER, revoking, MemberEvent.HEARTBEAT_DUE, lambda d: d.pass_ms(HEARTBEAT), MemberState.REVOKING, [H], ALL, KEPT),
+    (EAGER, revoking, MemberEvent.HEARTBEAT_DONE, heartbeat_answered, MemberState.REVOKING, [H], ALL, KEPT),
+    (EAGER, revoking, MemberEvent.REBALANCE, code(27), MemberState.REVOKING, [H], ALL, KEPT),
+    (EAGER, revoking, MemberEvent.UNKNOWN_MEMBER, code(25), MemberState.UNJOINED, [H], NOTHING, NEW),
+    (EAGER, revoking, MemberEvent.STALE_GENERATION, code(22), MemberState.UNJOINED, [H], NOTHING, KEPT),
+    (EAGER, revoking, MemberEvent.COORDINATOR_GONE, code(16), MemberState.REVOKING, [H, FIND], ALL, KEPT),
+    (EAGER, revoking, MemberEvent.NOT_YET, code(14), MemberState.REVOKING, [H], ALL, KEPT),
+    (EAGER, revoking, MemberEvent.REFUSED, code(30), MemberState.FAILED, [L], NOTHING, NEW),
+    (EAGER, revoking, MemberEvent.SESSION_EXPIRED, session_ends, MemberState.UNJOINED, [FIND], NOTHING, KEPT),
+    (EAGER, revoking, MemberEvent.CLOSE, closes, MemberState.CLOSED, [L], NOTHING, NEW),
+    (EAGER, absent, MemberEvent.POLLED, lambda d: d.poll(), MemberState.UNJOINED, [], NOTHING, NEW),
+    (EAGER, absent, MemberEvent.CLOSE, closes, MemberState.CLOSED, [], NOTHING, NEW),
+    (EAGER, failed, MemberEvent.CLOSE, closes, MemberState.CLOSED, [], NOTHING, NEW),
 ]  # fmt: skip
 
 
@@ -235,30 +239,30 @@ def test_a_transition(case):
     assert driven.member.owned == owned
     assert driven.member.held <= owned
     assert bool(driven.member.identity.member_id) is (member_id is KEPT)
-    assert (driven.member.error is not None) is (state is State.FAILED or arrive is failed)
+    assert (driven.member.error is not None) is (state is MemberState.FAILED or arrive is failed)
 
 
 PATHS = {
-    unjoined: State.UNJOINED,
-    unjoined_again: State.UNJOINED,
-    joining: State.JOINING,
-    rejoining: State.JOINING,
-    syncing: State.SYNCING,
-    resyncing: State.SYNCING,
-    stable: State.STABLE,
-    revoking: State.REVOKING,
-    absent: State.ABSENT,
-    failed: State.FAILED,
+    unjoined: MemberState.UNJOINED,
+    unjoined_again: MemberState.UNJOINED,
+    joining: MemberState.JOINING,
+    rejoining: MemberState.JOINING,
+    syncing: MemberState.SYNCING,
+    resyncing: MemberState.SYNCING,
+    stable: MemberState.STABLE,
+    revoking: MemberState.REVOKING,
+    absent: MemberState.ABSENT,
+    failed: MemberState.FAILED,
 }
 
 # An eager member that joins holds nothing, and a cooperative one has nothing to give up before it does: the first two
 # cannot happen, and would do as REJOIN does. REJOIN while REVOKING: as REBALANCE. The last two are told as tales.
 BY_THEMSELVES = {
-    (State.JOINING, Event.REBALANCE),
-    (State.SYNCING, Event.REBALANCE),
-    (State.REVOKING, Event.REJOIN),
-    (State.STABLE, Event.POLL_EXPIRED),
-    (State.REVOKING, Event.POLL_EXPIRED),
+    (MemberState.JOINING, MemberEvent.REBALANCE),
+    (MemberState.SYNCING, MemberEvent.REBALANCE),
+    (MemberState.REVOKING, MemberEvent.REJOIN),
+    (MemberState.STABLE, MemberEvent.POLL_EXPIRED),
+    (MemberState.REVOKING, MemberEvent.POLL_EXPIRED),
 }
 
 
@@ -310,10 +314,10 @@ def test_what_the_user_was_never_told_of_need_not_be_revoked():
     driven.sync()
     driven.pass_ms(HEARTBEAT)
     driven.fail(27)
-    assert driven.member.state is State.JOINING
+    assert driven.member.state is MemberState.JOINING
     driven.join(generation=2)
     driven.sync(SOME)
-    assert driven.member.state is State.STABLE
+    assert driven.member.state is MemberState.STABLE
     assert driven.poll() == Changes(assigned=SOME)
 
 
@@ -324,7 +328,7 @@ def test_a_poll_while_an_eager_member_joins_again_reports_nothing_of_the_generat
     driven.sync()
     driven.pass_ms(HEARTBEAT)
     driven.fail(27)
-    assert driven.member.state is State.JOINING
+    assert driven.member.state is MemberState.JOINING
     assert not driven.member.has_news
     assert driven.poll() == Changes()
     assert driven.member.held == NOTHING
@@ -340,7 +344,7 @@ def test_a_poll_while_a_cooperative_member_joins_again_reports_what_it_keeps():
     driven.sync()
     driven.pass_ms(HEARTBEAT)
     driven.fail(27)
-    assert driven.member.state is State.JOINING
+    assert driven.member.state is MemberState.JOINING
     assert driven.poll() == Changes(assigned=ALL)
 
 
@@ -362,7 +366,7 @@ def test_a_user_who_does_not_poll_leaves_the_group_and_comes_back_by_polling():
     driven.actions()
     for _ in range(REBALANCE // HEARTBEAT):
         heartbeat_answered(driven)
-    assert driven.member.state is State.ABSENT
+    assert driven.member.state is MemberState.ABSENT
     assert driven.actions()[-1] is L
     assert driven.member.leaving.member_id == "me"
     assert driven.member.wait_ms(driven.now) == NEVER
@@ -377,9 +381,9 @@ def test_while_the_user_has_something_to_give_up_it_can_be_late_too():
     for _ in range(REBALANCE // HEARTBEAT - 2):
         driven.pass_ms(HEARTBEAT)
         driven.fail(27)
-    assert driven.member.state is State.REVOKING
+    assert driven.member.state is MemberState.REVOKING
     driven.pass_ms(HEARTBEAT)
-    assert driven.member.state is State.ABSENT
+    assert driven.member.state is MemberState.ABSENT
 
 
 def test_a_user_who_waits_in_its_poll_is_not_late():
@@ -388,7 +392,7 @@ def test_a_user_who_waits_in_its_poll_is_not_late():
     driven.member.polling(True, driven.now)
     for _ in range(2 * REBALANCE // HEARTBEAT):
         heartbeat_answered(driven)
-    assert driven.member.state is State.STABLE
+    assert driven.member.state is MemberState.STABLE
 
 
 def test_a_static_member_leaves_nothing_behind_it_but_silence():
@@ -411,7 +415,12 @@ def test_a_fenced_static_member_fails_for_good_and_tells_it_in_poll():
 
 
 def test_a_commit_may_be_the_first_to_hear_that_the_group_went_on():
-    for number, state in ((22, State.UNJOINED), (25, State.UNJOINED), (27, State.REVOKING), (82, State.FAILED)):
+    for number, state in (
+        (22, MemberState.UNJOINED),
+        (25, MemberState.UNJOINED),
+        (27, MemberState.REVOKING),
+        (82, MemberState.FAILED),
+    ):
         driven = Driven()
         stable(driven)
         driven.member.commit_failed(driven.member.identity, error_for(number), driven.now)
@@ -426,7 +435,7 @@ def test_what_a_commit_of_an_older_generation_hears_does_not_count():
     driven.join(generation=2)
     driven.sync()
     driven.member.commit_failed(old, error_for(22), driven.now)
-    assert driven.member.state is State.STABLE
+    assert driven.member.state is MemberState.STABLE
 
 
 def test_an_answer_to_a_request_that_was_replaced_does_not_count():
@@ -437,7 +446,7 @@ def test_an_answer_to_a_request_that_was_replaced_does_not_count():
     assert driven.member.under_way is J
     driven.member.heartbeat_done(driven.now)
     driven.member.failed(H, error_for(25), driven.now)
-    assert driven.member.state is State.JOINING
+    assert driven.member.state is MemberState.JOINING
 
 
 def test_a_lost_connection_is_no_lost_membership():
@@ -475,7 +484,7 @@ def test_metadata_of_a_member_that_is_none_fails_the_leader_with_its_name():
 def test_with_an_eager_assignor_among_them_the_member_is_eager():
     driven = Driven(("range", "cooperative-sticky"))
     revoking(driven)
-    assert driven.member.state is State.REVOKING
+    assert driven.member.state is MemberState.REVOKING
     assert all(Subscription.decode(data).owned_partitions == () for _, data in driven.member.protocols())
 
 
@@ -485,10 +494,10 @@ def test_a_member_whom_nobody_polls_keeps_its_place():
     driven.sync()
     for _ in range(2 * REBALANCE // HEARTBEAT):
         heartbeat_answered(driven)
-    assert driven.member.state is State.STABLE
+    assert driven.member.state is MemberState.STABLE
     driven.pass_ms(HEARTBEAT)
     driven.fail(27)
-    assert driven.member.state is State.JOINING
+    assert driven.member.state is MemberState.JOINING
 
 
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])

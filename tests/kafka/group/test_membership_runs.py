@@ -6,7 +6,7 @@ from random_inputs import examples
 from test_membership import BACKOFF, HEARTBEAT, REBALANCE, SESSION, Driven
 
 from kafkasource.errors import ConnectionLost, KafkaSourceError, error_for
-from kafkasource.kafka.group.states import Action, State
+from kafkasource.kafka.group.states import MemberAction, MemberState
 from kafkasource.types import TopicPartition
 
 PARTITIONS = [TopicPartition("t", n) for n in range(4)]
@@ -41,12 +41,12 @@ class User:
 
 def answer(driven, share):
     request = driven.member.under_way
-    if request is Action.JOIN:
+    if request is MemberAction.JOIN:
         generation = driven.member.identity.generation_id
         driven.join(generation=max(generation, 0) + 1, member_id=driven.member.identity.member_id or "new")
-    elif request is Action.SYNC:
+    elif request is MemberAction.SYNC:
         driven.sync(share)
-    elif request is Action.HEARTBEAT:
+    elif request is MemberAction.HEARTBEAT:
         driven.member.heartbeat_done(driven.now)
 
 
@@ -58,7 +58,7 @@ def step(driven, user, what, value):
         except KafkaSourceError:
             assert member.error is not None
         else:
-            assert not changes.assigned or member.state is State.STABLE or member.terms.cooperative
+            assert not changes.assigned or member.state is MemberState.STABLE or member.terms.cooperative
             user.hear(changes)
     elif what == "pass":
         driven.pass_ms(value)
@@ -80,11 +80,11 @@ def check_what_holds(driven, user, static):
     member, actions = driven.member, driven.actions()
     assert member.held <= member.owned
     assert member.held <= user.has  # what was lost may not be told yet, but nothing is held in secret
-    assert not (static and Action.LEAVE in actions)
-    assert len([each for each in actions if each not in (Action.FIND_COORDINATOR, Action.ABANDON)]) <= 1
-    if member.state in (State.CLOSED, State.ABSENT, State.FAILED):
+    assert not (static and MemberAction.LEAVE in actions)
+    assert len([each for each in actions if each not in (MemberAction.FIND_COORDINATOR, MemberAction.ABANDON)]) <= 1
+    if member.state in (MemberState.CLOSED, MemberState.ABSENT, MemberState.FAILED):
         assert not member.owned
-    if member.state is State.REVOKING:
+    if member.state is MemberState.REVOKING:
         assert user.has
 
 
@@ -119,7 +119,7 @@ def test_whatever_happens_the_user_is_told_what_is_true(assignors, run, must_pol
     for what, value in run:
         step(driven, user, what, value)
         check_what_holds(driven, user, static)
-    if driven.member.state in (State.STABLE, State.SYNCING) and driven.member.error is None:
+    if driven.member.state in (MemberState.STABLE, MemberState.SYNCING) and driven.member.error is None:
         user.hear(driven.member.poll(driven.now))
         assert user.has == driven.member.held
 
@@ -130,11 +130,11 @@ def test_from_wherever_it_is_a_member_that_is_answered_becomes_stable(run, assig
     for what, value in run:
         step(driven, user, what, value)
     for _ in range(12):
-        if driven.member.state in (State.CLOSED, State.FAILED):
+        if driven.member.state in (MemberState.CLOSED, MemberState.FAILED):
             return
         step(driven, user, "poll", None)
         driven.pass_ms(BACKOFF)
         answer(driven, PARTITIONS)
-    assert driven.member.state is State.STABLE
+    assert driven.member.state is MemberState.STABLE
     user.hear(driven.member.poll(driven.now))
     assert user.has == driven.member.held == driven.member.owned

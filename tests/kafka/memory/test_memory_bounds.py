@@ -20,7 +20,7 @@ from kafkasource.kafka.fetch.budget import FetchBudget
 from kafkasource.kafka.fetch.memory import leased_memory
 from kafkasource.kafka.fetch.partition import ClusterPartition
 from kafkasource.kafka.fetch.task import fetch, in_order
-from kafkasource.kafka.memory import ACCUMULATOR, RECEIVE, Wish, gauges
+from kafkasource.kafka.memory import ACCUMULATOR, RECEIVE, MemoryDemand, gauges
 from kafkasource.kafka.network.receive_memory import frame_buffers
 from kafkasource.kafka.producer.config import ProducerConfig
 from kafkasource.kafka.producer.producer import Producer
@@ -99,7 +99,7 @@ def test_what_a_task_has_received_into_is_no_part_of_a_later_task_with_less_room
 def test_what_is_kept_for_the_next_answer_is_given_up_when_only_others_need_memory(rig, budget, monkeypatch):
     read_far(rig, monkeypatch)
     assert gauges()["receive_bytes"] > 8 * MIB
-    with budget.lease(ACCUMULATOR, Wish(MIB), lambda size: None):
+    with budget.lease(ACCUMULATOR, MemoryDemand(MIB), lambda size: None):
         assert gauges()["receive_bytes"] == 0
         view = frame_buffers().take(MIB, MIB)  # of metadata, say: nobody reads
         assert gauges()["receive_bytes"] == MIB
@@ -130,7 +130,7 @@ def test_blocks_that_threads_take_at_the_same_time_are_never_shared(budget):
                 failed.append(number)
                 return
 
-    with budget.lease(RECEIVE, Wish(MIB), lambda size: None):
+    with budget.lease(RECEIVE, MemoryDemand(MIB), lambda size: None):
         threads = [threading.Thread(target=take, args=(number,)) for number in range(4)]
         for thread in threads:
             thread.start()
@@ -364,7 +364,7 @@ def test_tasks_that_share_a_producer_share_the_whole_pool_and_it_keeps_no_memory
             producer.append(rows(), partitioner_of("murmur2", MIB), delivery)
         client.sent.clear()  # which views what was sent
         assert gauges()["accumulator_bytes"] > 0  # for the next task
-        with budget.lease(RECEIVE, Wish(MIB), lambda size: None):
+        with budget.lease(RECEIVE, MemoryDemand(MIB), lambda size: None):
             assert gauges()["accumulator_bytes"] == 0
         assert producer.pool.available_bytes == producer.pool.total_bytes
     finally:

@@ -11,8 +11,8 @@ from kafkasource.kafka.memory import (
     DECODED,
     RECEIVE,
     Budget,
+    MemoryDemand,
     Trimmable,
-    Wish,
     gauges,
     process_budget,
 )
@@ -21,7 +21,7 @@ from kafkasource.kafka.memory.gauges import gauges_of
 from kafkasource.kafka.memory.limits import Limit
 
 MIB = 1 << 20
-MUCH = Wish(1024 * MIB)
+MUCH = MemoryDemand(1024 * MIB)
 
 
 class Holder(Trimmable):
@@ -69,7 +69,7 @@ def test_tasks_that_share_a_pool_lease_it_once(budget):
 
 def test_a_budget_that_nobody_named_lowers_sizes_and_raises_none():
     small, large = Budget(Limit(16 * MIB, "a container")), Budget(Limit(4096 * MIB, "a machine"))
-    usual = Wish(32 * MIB)
+    usual = MemoryDemand(32 * MIB)
     for budget, expected in ((small, 8), (large, 32)):
         pool = Holder()
         with pool.lease(budget, ACCUMULATOR, usual, named=None):
@@ -78,14 +78,14 @@ def test_a_budget_that_nobody_named_lowers_sizes_and_raises_none():
 
 def test_a_named_budget_is_what_its_parts_are_made_of(budget):
     pool = Holder()
-    with pool.lease(budget, ACCUMULATOR, Wish(32 * MIB), named=512 * MIB):
+    with pool.lease(budget, ACCUMULATOR, MemoryDemand(32 * MIB), named=512 * MIB):
         assert pool.told == [256]
     assert budget.total_bytes == 512 * MIB
 
 
 def test_what_is_set_by_name_goes_before_the_budget_and_that_is_said(budget, caplog):
     pool = Holder()
-    wish = Wish(48 * MIB, "kafka.buffer.memory")
+    wish = MemoryDemand(48 * MIB, "kafka.buffer.memory")
     for _ in range(2):
         with pool.lease(budget, ACCUMULATOR, wish):
             assert pool.told[-1] == 48
@@ -98,14 +98,14 @@ def test_what_is_set_by_name_goes_before_the_budget_and_that_is_said(budget, cap
 
 def test_what_is_set_by_name_below_the_share_is_taken_quietly(budget, caplog):
     pool = Holder()
-    with pool.lease(budget, ACCUMULATOR, Wish(2 * MIB, "kafka.buffer.memory")):
+    with pool.lease(budget, ACCUMULATOR, MemoryDemand(2 * MIB, "kafka.buffer.memory")):
         assert pool.told == [2]
     assert not [record for record in caplog.records if record.levelname == "WARNING"]
 
 
 def test_no_part_falls_below_what_works(budget):
     pool = Holder()
-    with pool.lease(budget, ACCUMULATOR, Wish(32 * MIB, least_bytes=5 * MIB), named=4 * MIB):
+    with pool.lease(budget, ACCUMULATOR, MemoryDemand(32 * MIB, least_bytes=5 * MIB), named=4 * MIB):
         assert pool.told == [5]
 
 

@@ -10,7 +10,7 @@ from kafkasource.errors import AuthenticationFailed, ClientClosed, ConnectFailed
 from kafkasource.kafka.network import opening
 from kafkasource.kafka.network.old_releases import FORMS
 from kafkasource.kafka.network.resolver import Resolution
-from kafkasource.kafka.network.states import TRANSITIONS, Event, State
+from kafkasource.kafka.network.states import TRANSITIONS, LinkEvent, LinkState
 from kafkasource.kafka.protocol.apis import (
     API_VERSIONS,
     DESCRIBE_GROUPS,
@@ -125,7 +125,7 @@ class World:
 
     def gave_up(self, transport, error, said="", *, failures):
         """Its request has failed, and the next one waits for the backoff."""
-        assert self.link.state is State.BACKING_OFF
+        assert self.link.state is LinkState.BACKING_OFF
         assert transport is None or transport.closed
         assert isinstance(self.request.error, error)
         assert said in str(self.request.error)
@@ -138,7 +138,7 @@ class World:
         transport, until = self.transport, self.net.now + SETUP_S + 1
         while self.net.now < until:
             self.client.poll((until - self.net.now) * 1000)
-        return self.link.state is State.READY and self.transport is transport and not self.request.done
+        return self.link.state is LinkState.READY and self.transport is transport and not self.request.done
 
     # Ways into each state.
 
@@ -152,11 +152,11 @@ class World:
 
     def resolving(self):
         self.net.resolve_blocks = True
-        self.until(State.RESOLVING)
+        self.until(LinkState.RESOLVING)
 
     def connecting(self):
         self.net.fates.update(dict.fromkeys(["broker-1", ONE, TWO], "unreachable"))
-        self.until(State.CONNECTING)
+        self.until(LinkState.CONNECTING)
 
     def closed(self):
         """The broker closed a connection for each form of ApiVersions; the next one is being made."""
@@ -173,15 +173,15 @@ class World:
 
     def probing(self):
         self.script = [*["close"] * len(FORMS), "hold"]
-        self.until(State.PROBING)
+        self.until(LinkState.PROBING)
 
     def negotiating(self):
         self.script = ["hold"]
-        self.until(State.NEGOTIATING)
+        self.until(LinkState.NEGOTIATING)
 
     def authenticating(self):
         self.script = ["answer", "hold"]
-        self.until(State.AUTHENTICATING)
+        self.until(LinkState.AUTHENTICATING)
 
     def being_ready(self):
         self.until_done(self.request)
@@ -218,16 +218,16 @@ def two_addresses(world):
 
 
 ARRIVE = {
-    State.IDLE: World.idle,
-    State.BACKING_OFF: World.backing_off,
-    State.RESOLVING: World.resolving,
-    State.CONNECTING: World.connecting,
-    State.PROBING: World.probing,
-    State.NEGOTIATING: World.negotiating,
-    State.AUTHENTICATING: World.authenticating,
-    State.READY: World.being_ready,
-    State.DRAINING: World.draining,
-    State.REAUTHENTICATING: World.reauthenticating,
+    LinkState.IDLE: World.idle,
+    LinkState.BACKING_OFF: World.backing_off,
+    LinkState.RESOLVING: World.resolving,
+    LinkState.CONNECTING: World.connecting,
+    LinkState.PROBING: World.probing,
+    LinkState.NEGOTIATING: World.negotiating,
+    LinkState.AUTHENTICATING: World.authenticating,
+    LinkState.READY: World.being_ready,
+    LinkState.DRAINING: World.draining,
+    LinkState.REAUTHENTICATING: World.reauthenticating,
 }
 CELLS = {}
 
@@ -259,42 +259,42 @@ def test_each_cell_has_a_test_and_no_other():
 
 
 def test_each_state_can_be_left_and_reached():
-    assert {state for state, _ in TRANSITIONS} == {after for after, _ in TRANSITIONS.values()} == set(State)
-    assert {event for _, event in TRANSITIONS} == set(Event)
+    assert {state for state, _ in TRANSITIONS} == {after for after, _ in TRANSITIONS.values()} == set(LinkState)
+    assert {event for _, event in TRANSITIONS} == set(LinkEvent)
 
 
 def test_what_is_not_in_the_table_raises(monkeypatch):
     world = World(monkeypatch)
     world.being_ready()
-    for state, event in set(product(State, Event)) - TRANSITIONS.keys():
+    for state, event in set(product(LinkState, LinkEvent)) - TRANSITIONS.keys():
         world.link.state = state
         with pytest.raises(RuntimeError, match=f"broker 1 at broker-1:9092: {event.name} while {state.name}"):
             world.link._on(event, 0.0)
-    world.link.state = State.READY
+    world.link.state = LinkState.READY
 
 
 # Without a socket.
 
 
-@cell(State.IDLE, Event.ATTEMPT)
+@cell(LinkState.IDLE, LinkEvent.ATTEMPT)
 def _(world):
     world.net.resolve_blocks = True
-    world.until(State.RESOLVING)
+    world.until(LinkState.RESOLVING)
     assert len(world.names.held) == 1
     assert world.opened() == []
 
 
-@cell(State.IDLE, Event.CLOSE)
+@cell(LinkState.IDLE, LinkEvent.CLOSE)
 def _(world):
     world.client.close()
-    assert world.link.state is State.IDLE
+    assert world.link.state is LinkState.IDLE
     assert isinstance(world.request.error, ClientClosed)
     assert world.opened() == []
     assert world.link.failures == 0
     assert not world.asks_for_metadata()
 
 
-@cell(State.BACKING_OFF, Event.ATTEMPT)
+@cell(LinkState.BACKING_OFF, LinkEvent.ATTEMPT)
 def _(world):
     failed = world.net.now
     assert world.again() == BACKOFF_S
@@ -303,13 +303,13 @@ def _(world):
     assert world.net.now - failed == pytest.approx(BACKOFF_S)
 
 
-@cell(State.BACKING_OFF, Event.CLOSE)
+@cell(LinkState.BACKING_OFF, LinkEvent.CLOSE)
 def _(world):
     while not world.client.idle_s:
         world.client.poll(0)
     world.client.rest()
     assert world.net.live() == []
-    assert world.link.state is State.BACKING_OFF
+    assert world.link.state is LinkState.BACKING_OFF
     late = world.client.send(1, LIST_OFFSETS, LIST)
     world.client.poll(0)
     assert world.opened() == ["broker-1"]  # it still waits
@@ -317,16 +317,16 @@ def _(world):
     assert isinstance(late.error, ClientClosed)
 
 
-@cell(State.RESOLVING, Event.RESOLVED)
+@cell(LinkState.RESOLVING, LinkEvent.RESOLVED)
 def _(world):
     world.net.fates["broker-1"] = "unreachable"
     world.names.held[0].run()
     world.client.poll(0)
-    assert world.link.state is State.CONNECTING
+    assert world.link.state is LinkState.CONNECTING
     assert world.opened() == ["broker-1"]
 
 
-@cell(State.RESOLVING, Event.ATTEMPT_FAILED)
+@cell(LinkState.RESOLVING, LinkEvent.ATTEMPT_FAILED)
 def _(world):
     world.net.hosts["broker-1"] = []
     world.names.held[0].run()
@@ -335,23 +335,23 @@ def _(world):
     assert world.gave_up(None, ConnectFailed, "cannot resolve the name: Name or service not known", failures=1)
 
 
-@cell(State.RESOLVING, Event.RESOLVER_BROKE)
+@cell(LinkState.RESOLVING, LinkEvent.RESOLVER_BROKE)
 def _(world):
     world.names.held[0]._resolve = lambda host, port: int("no number")
     world.names.held[0].run()
     with pytest.raises(ValueError, match="no number"):
         world.client.poll(0)
-    assert world.link.state is State.IDLE
+    assert world.link.state is LinkState.IDLE
     assert len(world.names.held) == 1
     world.net.resolve_blocks = False
     world.until_done(world.request)
     assert world.request.error is None
 
 
-@cell(State.RESOLVING, Event.CLOSE)
+@cell(LinkState.RESOLVING, LinkEvent.CLOSE)
 def _(world):
     world.client.close()
-    assert world.link.state is State.IDLE
+    assert world.link.state is LinkState.IDLE
     assert isinstance(world.request.error, ClientClosed)
     assert world.link.resolution is None
     assert world.link.failures == 0
@@ -372,30 +372,34 @@ def goes_on(state, asked):
         assert world.link.state is state
         assert world.asked() == [asked]
         assert not world.request.done
-        assert state is not State.READY or world.stays_ready()
+        assert state is not LinkState.READY or world.stays_ready()
 
     return happens
 
 
-cell(State.CONNECTING, Event.CONNECTED)(goes_on(State.NEGOTIATING, (API_VERSIONS.key, API_VERSIONS.versions[1])))
-cell(State.CONNECTING, Event.CONNECTED_TO_PROBE, arrive=World.closed)(goes_on(State.PROBING, (DESCRIBE_GROUPS.key, 0)))
-cell(State.CONNECTING, Event.CONNECTED_TO_KNOWN, arrive=World.closed, broker_version_fallback="0.8.2")(
-    goes_on(State.READY, (LIST_OFFSETS.key, 0))
+cell(LinkState.CONNECTING, LinkEvent.CONNECTED)(
+    goes_on(LinkState.NEGOTIATING, (API_VERSIONS.key, API_VERSIONS.versions[1]))
+)
+cell(LinkState.CONNECTING, LinkEvent.CONNECTED_TO_PROBE, arrive=World.closed)(
+    goes_on(LinkState.PROBING, (DESCRIBE_GROUPS.key, 0))
+)
+cell(LinkState.CONNECTING, LinkEvent.CONNECTED_TO_KNOWN, arrive=World.closed, broker_version_fallback="0.8.2")(
+    goes_on(LinkState.READY, (LIST_OFFSETS.key, 0))
 )
 
 
-@cell(State.CONNECTING, Event.ADDRESS_FAILED, before=two_addresses)
+@cell(LinkState.CONNECTING, LinkEvent.ADDRESS_FAILED, before=two_addresses)
 def _(world):
     first = world.transport
     first.fate = "refused"
     world.client.poll(0)
-    assert world.link.state is State.CONNECTING
+    assert world.link.state is LinkState.CONNECTING
     assert first.closed
     assert world.opened() == [ONE, TWO]
     assert not world.request.done
 
 
-@cell(State.CONNECTING, Event.ATTEMPT_FAILED)
+@cell(LinkState.CONNECTING, LinkEvent.ATTEMPT_FAILED)
 def _(world):
     only, start = world.transport, world.net.now
     world.until_done(world.request)
@@ -407,7 +411,7 @@ def closed_by_the_client(world):
     """Its request fails, and the next one is free to connect."""
     transport = world.transport
     world.client.disconnect(1, "a test")
-    assert world.link.state is State.IDLE
+    assert world.link.state is LinkState.IDLE
     assert transport.closed
     assert isinstance(world.request.error, ConnectionLost)
     assert world.client.connect_failures(1) == 0
@@ -415,25 +419,25 @@ def closed_by_the_client(world):
     assert world.again() == 0
 
 
-cell(State.CONNECTING, Event.CLOSE)(closed_by_the_client)
-cell(State.PROBING, Event.CLOSE)(closed_by_the_client)
-cell(State.NEGOTIATING, Event.CLOSE)(closed_by_the_client)
+cell(LinkState.CONNECTING, LinkEvent.CLOSE)(closed_by_the_client)
+cell(LinkState.PROBING, LinkEvent.CLOSE)(closed_by_the_client)
+cell(LinkState.NEGOTIATING, LinkEvent.CLOSE)(closed_by_the_client)
 
 
 # Until the versions are known.
 
 
-cell(State.PROBING, Event.IDENTIFIED)(goes_on(State.NEGOTIATING, (API_VERSIONS.key, 0)))
+cell(LinkState.PROBING, LinkEvent.IDENTIFIED)(goes_on(LinkState.NEGOTIATING, (API_VERSIONS.key, 0)))
 
 
-@cell(State.PROBING, Event.NUDGE_DUE)
+@cell(LinkState.PROBING, LinkEvent.NUDGE_DUE)
 def _(world):
     start, transport, world.script = world.net.now, world.transport, ["hold"]
     while not world.seen:
         world.client.poll(NEVER)
     assert world.net.now - start == pytest.approx(NUDGE_S)
     world.client.poll(0)
-    assert world.link.state is State.PROBING
+    assert world.link.state is LinkState.PROBING
     assert world.transport is transport
     assert world.asked() == [(DESCRIBE_GROUPS.key, 0)]  # nothing was sent behind it
     assert not world.request.done
@@ -446,7 +450,7 @@ def asks_again(asked):
         first, state, world.script = world.transport, world.link.state, ["hold"]
         first.ended = True
         world.client.poll(0)
-        assert world.link.state is State.CONNECTING
+        assert world.link.state is LinkState.CONNECTING
         assert first.closed
         assert not world.request.done
         world.until(state)
@@ -455,15 +459,15 @@ def asks_again(asked):
     return happens
 
 
-cell(State.PROBING, Event.UNANSWERED)(asks_again((OFFSET_FETCH.key, 1)))
-cell(State.NEGOTIATING, Event.UNANSWERED)(asks_again((API_VERSIONS.key, 3)))
+cell(LinkState.PROBING, LinkEvent.UNANSWERED)(asks_again((OFFSET_FETCH.key, 1)))
+cell(LinkState.NEGOTIATING, LinkEvent.UNANSWERED)(asks_again((API_VERSIONS.key, 3)))
 
 
 def garbage_comes_and_the_next_address_is_tried(world):
     first = world.transport
     first.incoming += GARBAGE
     world.client.poll(0)
-    assert world.link.state is State.CONNECTING
+    assert world.link.state is LinkState.CONNECTING
     assert first.closed
     assert world.opened()[-2:] == [ONE, TWO]
     assert not world.request.done
@@ -476,25 +480,25 @@ def garbage_comes_and_there_is_no_other_address(world):
     assert world.gave_up(only, ConnectFailed, failures=1)
 
 
-cell(State.PROBING, Event.ADDRESS_FAILED, before=two_addresses)(garbage_comes_and_the_next_address_is_tried)
-cell(State.PROBING, Event.ATTEMPT_FAILED)(garbage_comes_and_there_is_no_other_address)
-cell(State.NEGOTIATING, Event.ADDRESS_FAILED, before=two_addresses)(garbage_comes_and_the_next_address_is_tried)
+cell(LinkState.PROBING, LinkEvent.ADDRESS_FAILED, before=two_addresses)(garbage_comes_and_the_next_address_is_tried)
+cell(LinkState.PROBING, LinkEvent.ATTEMPT_FAILED)(garbage_comes_and_there_is_no_other_address)
+cell(LinkState.NEGOTIATING, LinkEvent.ADDRESS_FAILED, before=two_addresses)(garbage_comes_and_the_next_address_is_tried)
 
 
-cell(State.NEGOTIATING, Event.VERSIONS_KNOWN)(goes_on(State.READY, OF_REQUEST))  # the request that waited
+cell(LinkState.NEGOTIATING, LinkEvent.VERSIONS_KNOWN)(goes_on(LinkState.READY, OF_REQUEST))  # the request that waited
 
 
-@cell(State.NEGOTIATING, Event.NUDGE_DUE)
+@cell(LinkState.NEGOTIATING, LinkEvent.NUDGE_DUE)
 def _(world):
     start, world.script = world.net.now, ["hold"]
     while not world.seen:
         world.client.poll(NEVER)
     assert world.net.now - start == pytest.approx(NUDGE_S)
-    assert world.link.state is State.NEGOTIATING
+    assert world.link.state is LinkState.NEGOTIATING
     assert world.asked() == [(API_VERSIONS.key, API_VERSIONS.versions[1]), (DESCRIBE_GROUPS.key, 0)]
 
 
-@cell(State.NEGOTIATING, Event.ATTEMPT_FAILED)
+@cell(LinkState.NEGOTIATING, LinkEvent.ATTEMPT_FAILED)
 def _(world):
     only, start, world.script = world.transport, world.net.now, ["hold"]
     world.until_done(world.request)
@@ -522,7 +526,7 @@ def the_broker_closes(world):
     assert world.gave_up(only, ConnectionLost, failures=0)
 
 
-cell(State.NEGOTIATING, Event.LOST)(a_second_answer_comes_that_nobody_asked_for)
+cell(LinkState.NEGOTIATING, LinkEvent.LOST)(a_second_answer_comes_that_nobody_asked_for)
 
 
 # Where the listener wants SASL.
@@ -533,31 +537,33 @@ def wants_sasl(password="secret"):
     return {"security": SecurityConfig.of({**options, "sasl.password": password})}
 
 
-cell(State.NEGOTIATING, Event.VERSIONS_KNOWN_TO_LOG_IN, **wants_sasl())(goes_on(State.AUTHENTICATING, HANDSHAKE))
+cell(LinkState.NEGOTIATING, LinkEvent.VERSIONS_KNOWN_TO_LOG_IN, **wants_sasl())(
+    goes_on(LinkState.AUTHENTICATING, HANDSHAKE)
+)
 
 
-@cell(State.AUTHENTICATING, Event.LOGGED_IN, **wants_sasl())
+@cell(LinkState.AUTHENTICATING, LinkEvent.LOGGED_IN, **wants_sasl())
 def _(world):
     world.script = ["answer", "hold"]
     world.let_go()
-    world.until(State.READY)
+    world.until(LinkState.READY)
     assert world.asked() == [OF_REQUEST]  # the request that waited
 
 
-@cell(State.AUTHENTICATING, Event.ATTEMPT_FAILED, **wants_sasl())
+@cell(LinkState.AUTHENTICATING, LinkEvent.ATTEMPT_FAILED, **wants_sasl())
 def _(world):
     only = world.transport
     world.net.kafka.mechanisms = ["SCRAM-SHA-512"]
     world.let_go()
-    world.until(State.BACKING_OFF)
+    world.until(LinkState.BACKING_OFF)
     assert world.gave_up(only, AuthenticationFailed, "SCRAM-SHA-512", failures=1)
 
 
-cell(State.AUTHENTICATING, Event.LOST, **wants_sasl())(a_second_answer_comes_that_nobody_asked_for)
-cell(State.AUTHENTICATING, Event.ADDRESS_FAILED, before=two_addresses, **wants_sasl())(
+cell(LinkState.AUTHENTICATING, LinkEvent.LOST, **wants_sasl())(a_second_answer_comes_that_nobody_asked_for)
+cell(LinkState.AUTHENTICATING, LinkEvent.ADDRESS_FAILED, before=two_addresses, **wants_sasl())(
     garbage_comes_and_the_next_address_is_tried
 )
-cell(State.AUTHENTICATING, Event.CLOSE, **wants_sasl())(closed_by_the_client)
+cell(LinkState.AUTHENTICATING, LinkEvent.CLOSE, **wants_sasl())(closed_by_the_client)
 
 
 def test_nothing_but_apiversions_and_sasl_is_sent_before_the_client_is_known(monkeypatch):
@@ -586,37 +592,37 @@ def test_a_password_that_cannot_be_read_here_is_said_and_leaves_no_socket_open(m
 # In use.
 
 
-@cell(State.READY, Event.LOST)
+@cell(LinkState.READY, LinkEvent.LOST)
 def _(world):
     world.script = ["hold"]
     world.request = world.client.send(1, LIST_OFFSETS, LIST)
     the_broker_closes(world)
 
 
-@cell(State.READY, Event.BROKER_CLOSED)
+@cell(LinkState.READY, LinkEvent.BROKER_CLOSED)
 def _(world):
     only = world.transport
     only.ended = True
     world.client.poll(0)
-    assert world.link.state is State.IDLE
+    assert world.link.state is LinkState.IDLE
     assert only.closed
     assert world.client.connect_failures(1) == 0
     assert not world.asks_for_metadata()
     assert world.again() == 0
 
 
-@cell(State.READY, Event.IDLE_EXPIRED)
+@cell(LinkState.READY, LinkEvent.IDLE_EXPIRED)
 def _(world):
     only, start = world.transport, world.net.now
     while not only.closed:
         world.client.poll(NEVER)
     assert world.net.now - start == pytest.approx(IDLE_S)
-    assert world.link.state is State.IDLE
+    assert world.link.state is LinkState.IDLE
     assert not world.asks_for_metadata()
     assert world.again() == 0
 
 
-@cell(State.READY, Event.CLOSE)
+@cell(LinkState.READY, LinkEvent.CLOSE)
 def _(world):
     world.script = ["hold"]
     world.request = world.client.send(1, LIST_OFFSETS, LIST)
@@ -626,37 +632,37 @@ def _(world):
 # The session that nears its end (KIP-368).
 
 
-@cell(State.READY, Event.SESSION_ENDING, arrive=lambda world: world.session_of(SESSION_S), **wants_sasl())
+@cell(LinkState.READY, LinkEvent.SESSION_ENDING, arrive=lambda world: world.session_of(SESSION_S), **wants_sasl())
 def _(world):
     only, world.script = world.transport, ["hold"]
     first = world.client.send(1, LIST_OFFSETS, LIST)
     world.pass_time(SESSION_S)
     world.client.send(1, METADATA, ASK)
-    assert world.link.state is State.DRAINING
+    assert world.link.state is LinkState.DRAINING
     world.client.poll(0)
     assert world.asked() == [OF_REQUEST]  # nothing was sent behind it
     assert not first.done
     assert world.transport is only
 
 
-@cell(State.DRAINING, Event.DRAINED, **wants_sasl())
+@cell(LinkState.DRAINING, LinkEvent.DRAINED, **wants_sasl())
 def _(world):
     only, world.script = world.transport, ["hold"]
     world.let_go()
     world.client.poll(0)
     assert world.request.error is None
-    assert world.link.state is State.REAUTHENTICATING
+    assert world.link.state is LinkState.REAUTHENTICATING
     assert world.asked() == [HANDSHAKE]
     assert world.transport is only
     assert not world.waiting.done
 
 
-cell(State.DRAINING, Event.LOST, **wants_sasl())(the_broker_closes)
-cell(State.DRAINING, Event.CLOSE, **wants_sasl())(closed_by_the_client)
-cell(State.REAUTHENTICATING, Event.CLOSE, **wants_sasl())(closed_by_the_client)
+cell(LinkState.DRAINING, LinkEvent.LOST, **wants_sasl())(the_broker_closes)
+cell(LinkState.DRAINING, LinkEvent.CLOSE, **wants_sasl())(closed_by_the_client)
+cell(LinkState.REAUTHENTICATING, LinkEvent.CLOSE, **wants_sasl())(closed_by_the_client)
 
 
-@cell(State.REAUTHENTICATING, Event.LOGGED_IN, **wants_sasl())
+@cell(LinkState.REAUTHENTICATING, LinkEvent.LOGGED_IN, **wants_sasl())
 def _(world):
     only, world.script = world.transport, ["hold"]
     world.let_go()
@@ -665,28 +671,28 @@ def _(world):
     world.script = ["hold"]
     world.let_go()
     world.client.poll(0)
-    assert world.link.state is State.READY
+    assert world.link.state is LinkState.READY
     assert world.asked() == [OF_REQUEST]  # the request that waited
     assert world.transport is only
     assert world.client.connect_failures(1) == 0
     world.let_go()
     world.pass_time(SETUP_S + 1)
-    assert world.link.state is State.READY  # no deadline of SASL is left
+    assert world.link.state is LinkState.READY  # no deadline of SASL is left
     assert world.request.error is None
 
 
-@cell(State.REAUTHENTICATING, Event.REFUSED, **wants_sasl())
+@cell(LinkState.REAUTHENTICATING, LinkEvent.REFUSED, **wants_sasl())
 def _(world):
     only, world.net.kafka.password = world.transport, "another"
     world.let_go()
-    world.until(State.BACKING_OFF)
+    world.until(LinkState.BACKING_OFF)
     assert only.closed
     assert isinstance(world.request.error, AuthenticationFailed)
     assert "Invalid username or password" in str(world.request.error)
     assert world.client.connect_failures(1) == 1
 
 
-@cell(State.REAUTHENTICATING, Event.RENEWAL_LOST, **wants_sasl())
+@cell(LinkState.REAUTHENTICATING, LinkEvent.RENEWAL_LOST, **wants_sasl())
 def _(world):
     only = world.transport
     only.ended = True
@@ -697,7 +703,7 @@ def _(world):
     assert not world.asks_for_metadata()
 
 
-cell(State.REAUTHENTICATING, Event.LOST, **wants_sasl())(a_second_answer_comes_that_nobody_asked_for)
+cell(LinkState.REAUTHENTICATING, LinkEvent.LOST, **wants_sasl())(a_second_answer_comes_that_nobody_asked_for)
 
 
 def test_requests_that_come_meanwhile_keep_their_order_behind_the_renewal(monkeypatch):
@@ -739,7 +745,7 @@ def test_another_user_gets_another_connection(monkeypatch, tmp_path):
     world.request = world.client.send(1, LIST_OFFSETS, LIST)
     world.until_done(world.request)
     assert world.request.error is None
-    assert (State.REAUTHENTICATING, Event.RENEWAL_LOST) in world.seen
+    assert (LinkState.REAUTHENTICATING, LinkEvent.RENEWAL_LOST) in world.seen
     assert world.opened() == ["broker-1", "broker-1"]
 
 

@@ -16,8 +16,8 @@ from kafkasource.kafka.protocol.primitives import (
     MAX_STRING_BYTES,
     MAX_TAGS,
     ZERO_UUID,
-    Reader,
-    Writer,
+    ByteReader,
+    ByteWriter,
 )
 
 SAMPLES: list[tuple[str, Any, str]] = [
@@ -59,21 +59,21 @@ SAMPLES: list[tuple[str, Any, str]] = [
 a_sample = pytest.mark.parametrize(("kind", "value", "hexed"), SAMPLES)
 
 
-def reading(kind: str) -> Callable[[Reader], Any]:
-    read: Callable[[Reader], Any] = getattr(Reader, kind)
+def reading(kind: str) -> Callable[[ByteReader], Any]:
+    read: Callable[[ByteReader], Any] = getattr(ByteReader, kind)
     return read
 
 
 @a_sample
 def test_a_sample_is_read(kind: str, value: Any, hexed: str) -> None:
-    reader = Reader(bytes.fromhex(hexed))
+    reader = ByteReader(bytes.fromhex(hexed))
     assert reading(kind)(reader) == value
     reader.finish()
 
 
 @a_sample
 def test_a_sample_is_written(kind: str, value: Any, hexed: str) -> None:
-    writer = Writer()
+    writer = ByteWriter()
     getattr(writer, kind)(value)
     assert writer.getvalue().hex() == hexed
 
@@ -83,12 +83,12 @@ def test_a_sample_cut_short_is_refused(kind: str, value: Any, hexed: str) -> Non
     raw = bytes.fromhex(hexed)
     for length in range(len(raw)):
         with pytest.raises(ProtocolError):
-            reading(kind)(Reader(raw[:length]))
+            reading(kind)(ByteReader(raw[:length]))
 
 
 @a_sample
 def test_bytes_after_a_sample_are_left_alone_and_refused_at_the_end(kind: str, value: Any, hexed: str) -> None:
-    reader = Reader(bytes.fromhex(hexed) + b"\x01")
+    reader = ByteReader(bytes.fromhex(hexed) + b"\x01")
     assert reading(kind)(reader) == value
     assert reader.remaining == 1
     with pytest.raises(ProtocolError, match="1 bytes too many"):
@@ -116,7 +116,7 @@ def test_bytes_after_a_sample_are_left_alone_and_refused_at_the_end(kind: str, v
 )
 def test_what_no_kafka_writes_is_refused(kind: str, hexed: str) -> None:
     with pytest.raises(ProtocolError):
-        reading(kind)(Reader(bytes.fromhex(hexed)))
+        reading(kind)(ByteReader(bytes.fromhex(hexed)))
 
 
 @pytest.mark.parametrize(
@@ -142,33 +142,33 @@ def test_what_no_kafka_writes_is_refused(kind: str, hexed: str) -> None:
 )
 def test_a_value_that_does_not_fit_is_refused(kind: str, value: Any) -> None:
     with pytest.raises(ProtocolError):
-        getattr(Writer(), kind)(value)
+        getattr(ByteWriter(), kind)(value)
 
 
 @pytest.mark.parametrize("compact", [False, True])
 def test_a_count_is_checked_against_the_bytes_that_are_left(compact: bool) -> None:
     for count in (3, 100, 2**31 - 1):
-        writer = Writer()
+        writer = ByteWriter()
         writer.array_length(count, compact=compact)
-        reader = Reader(writer.getvalue() + bytes(8))
+        reader = ByteReader(writer.getvalue() + bytes(8))
         with pytest.raises(ProtocolError, match=f"array of {count} elements"):
             reader.array_length(compact=compact, element_bytes=4)
 
 
 def test_a_negative_count_other_than_null_is_refused() -> None:
-    assert Reader(b"\xff\xff\xff\xff").array_length(compact=False, element_bytes=1) is None
+    assert ByteReader(b"\xff\xff\xff\xff").array_length(compact=False, element_bytes=1) is None
     with pytest.raises(ProtocolError):
-        Reader(b"\xff\xff\xff\xfe").array_length(compact=False, element_bytes=1)
+        ByteReader(b"\xff\xff\xff\xfe").array_length(compact=False, element_bytes=1)
 
 
 def test_an_array_may_be_as_long_as_the_bytes_that_are_there() -> None:
     count = 1_000_000
-    assert Reader(count.to_bytes(4, "big") + bytes(count)).array_length(compact=False, element_bytes=1) == count
+    assert ByteReader(count.to_bytes(4, "big") + bytes(count)).array_length(compact=False, element_bytes=1) == count
 
 
 def test_the_memory_of_one_message_is_bounded() -> None:
     count, each = 1 << 14, 1 << 10
-    reader = Reader(count.to_bytes(4, "big") * 17 + bytes(count))
+    reader = ByteReader(count.to_bytes(4, "big") * 17 + bytes(count))
     for _ in range(16):
         assert reader.array_length(compact=False, element_bytes=1, element_memory_bytes=each) == count
     assert reader.memory_bytes == 256 << 20 == MAX_MEMORY_BYTES
@@ -177,7 +177,7 @@ def test_the_memory_of_one_message_is_bounded() -> None:
 
 
 def test_unknown_tags_are_skipped() -> None:
-    Reader(bytes.fromhex("020502abcd0700")).skip_tagged_fields()
+    ByteReader(bytes.fromhex("020502abcd0700")).skip_tagged_fields()
 
 
 @pytest.mark.parametrize(
@@ -192,24 +192,24 @@ def test_unknown_tags_are_skipped() -> None:
 )
 def test_tags_out_of_order_or_bounds_are_refused(hexed: str) -> None:
     with pytest.raises(ProtocolError):
-        Reader(bytes.fromhex(hexed)).skip_tagged_fields()
+        ByteReader(bytes.fromhex(hexed)).skip_tagged_fields()
 
 
 def test_a_tagged_value_keeps_to_its_size() -> None:
     for size in (1, 3):  # the value takes 2
-        reader = Reader(bytes([1, 0, size]) + bytes(8))
+        reader = ByteReader(bytes([1, 0, size]) + bytes(8))
         with pytest.raises(ProtocolError):
             reader.tagged_fields(lambda tag, reader=reader: reader.int16() == 0)  # type: ignore[misc]
 
 
 def test_bytes_are_read_as_views_and_large_ones_written_as_views() -> None:
     source = bytearray(b"\x00\x00\x00\x02ab")
-    view = Reader(source).bytes_()
+    view = ByteReader(source).bytes_()
     source[4] = ord("x")
     assert view == b"xb"
 
     records = bytearray(COPY_BELOW_BYTES)
-    writer = Writer()
+    writer = ByteWriter()
     writer.int8(1)
     writer.bytes_(records)
     writer.int8(2)
@@ -223,6 +223,6 @@ def test_a_claimed_length_allocates_nothing() -> None:
     def read_all() -> None:
         for kind, raw in [("bytes_", "7fffffff"), ("compact_bytes", "ffffffff07"), ("compact_string", "ffff01")]:
             with pytest.raises(ProtocolError):
-                reading(kind)(Reader(bytes.fromhex(raw) + bytes(100)))
+                reading(kind)(ByteReader(bytes.fromhex(raw) + bytes(100)))
 
     assert peak_bytes(read_all, 64 * 1024) <= 64 * 1024

@@ -11,7 +11,7 @@ from kafkasource.errors import OptionError
 from kafkasource.kafka.producer.rows import Rows
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.clusters import targets
-from kafkasource.sink.clusters.origin import Step, UnlessFrom
+from kafkasource.sink.clusters.origin import PlannedFlow, UnlessFrom
 from kafkasource.sink.clusters.routing import Chosen
 
 HEADERS = st.none() | st.lists(
@@ -98,7 +98,7 @@ def test_rows_that_all_may_go_are_not_copied():
 )
 def test_a_record_is_a_copy_only_where_its_headers_lead_from_topic_to_topic(topic, headers, left_out):
     """A record that an application writes with the headers of its input is a new record."""
-    unless = UnlessFrom("west", "east", (Step("east", "west", "copy.${topic}", "^.*$"),))
+    unless = UnlessFrom("west", "east", (PlannedFlow("east", "west", "copy.${topic}", "^.*$"),))
     assert UnlessFrom.from_json(unless.to_json()) == unless
     whole = replace(rows([[("mirror.origin", each.encode()) for each in headers], None]), topic=topic)
     assert Chosen(unless_from=unless).rows(whole).values.to_pylist() == ([b"1"] if left_out else [b"0", b"1"])

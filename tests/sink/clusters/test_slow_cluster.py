@@ -4,7 +4,7 @@ import pytest
 from sink_fakes import FakeClock
 
 from kafkasource.sink.clusters.deliveries import Ledger
-from kafkasource.sink.clusters.slow_cluster import Health, Queue, Step, excess, step
+from kafkasource.sink.clusters.slow_cluster import Health, Queue, QueueStep, excess, step
 from kafkasource.types import Discarded, TopicPartition, Written
 
 
@@ -15,16 +15,16 @@ def queue(size, silent_ms=0.0, patience_ms=1000.0, allowance_ms=0.0):
 @pytest.mark.parametrize(
     ("own", "others", "wanted"),
     [
-        (queue(100, silent_ms=9e9), [], Step.GO_ON),  # at the high watermark, not above
-        (queue(101), [], Step.WAIT),  # alone it holds up nobody
-        (queue(101), [queue(51)], Step.WAIT),  # the others have something to send
-        (queue(101), [queue(51), queue(0)], Step.WAIT),  # one has
-        (queue(101), [queue(50), queue(0)], Step.ACT),
-        (queue(101, allowance_ms=1), [queue(50), queue(0)], Step.HOLD_UP),
-        (queue(101, silent_ms=1000, allowance_ms=1), [queue(50)], Step.ACT),
-        (queue(101, silent_ms=1000), [queue(100)], Step.ACT),
-        (queue(101, silent_ms=999), [queue(101)], Step.WAIT),
-        (queue(101, patience_ms=0), [queue(100)], Step.ACT),  # known to be dead
+        (queue(100, silent_ms=9e9), [], QueueStep.GO_ON),  # at the high watermark, not above
+        (queue(101), [], QueueStep.WAIT),  # alone it holds up nobody
+        (queue(101), [queue(51)], QueueStep.WAIT),  # the others have something to send
+        (queue(101), [queue(51), queue(0)], QueueStep.WAIT),  # one has
+        (queue(101), [queue(50), queue(0)], QueueStep.ACT),
+        (queue(101, allowance_ms=1), [queue(50), queue(0)], QueueStep.HOLD_UP),
+        (queue(101, silent_ms=1000, allowance_ms=1), [queue(50)], QueueStep.ACT),
+        (queue(101, silent_ms=1000), [queue(100)], QueueStep.ACT),
+        (queue(101, silent_ms=999), [queue(101)], QueueStep.WAIT),
+        (queue(101, patience_ms=0), [queue(100)], QueueStep.ACT),  # known to be dead
     ],
 )
 def test_who_is_above_the_high_watermark_is_waited_for_unless_it_holds_up_the_others(own, others, wanted):

@@ -24,7 +24,7 @@ from kafkasource.errors import (
 )
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.protocol.apis import FIND_COORDINATOR, OFFSET_COMMIT
-from kafkasource.source.commits.committer import GroupCommitter, Ledger, group_to_commit
+from kafkasource.source.commits.committer import CommitLedger, GroupCommitter, group_to_commit
 from kafkasource.types import TopicPartition
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
@@ -105,7 +105,7 @@ def committed_by(ledger, now_s):
 
 
 def test_the_first_offer_is_due_at_once():
-    ledger = Ledger()
+    ledger = CommitLedger()
     assert ledger.due(5.0) == {}
     assert ledger.wait_s(5.0) is None
     ledger.offer({T0: 1}, {})
@@ -114,7 +114,7 @@ def test_the_first_offer_is_due_at_once():
 
 
 def test_within_a_second_only_the_newest_is_committed():
-    ledger = Ledger()
+    ledger = CommitLedger()
     ledger.offer({T0: 1}, {})
     committed_by(ledger, 5.0)
     for offset in (2, 3, 4):
@@ -125,7 +125,7 @@ def test_within_a_second_only_the_newest_is_committed():
 
 
 def test_what_the_group_knows_is_not_sent_again():
-    ledger = Ledger()
+    ledger = CommitLedger()
     ledger.offer({T0: 1, T1: 1}, {})
     committed_by(ledger, 5.0)
     ledger.offer({T0: 1, T1: 2, U0: 0}, {})
@@ -133,7 +133,7 @@ def test_what_the_group_knows_is_not_sent_again():
 
 
 def test_an_offset_never_goes_back():
-    ledger = Ledger()
+    ledger = CommitLedger()
     ledger.offer({T0: 10, T1: 1}, {})
     committed_by(ledger, 5.0)
     ledger.offer({T0: 9, T1: 2}, {})
@@ -142,7 +142,7 @@ def test_an_offset_never_goes_back():
 
 def test_under_a_later_leader_an_offset_goes_back_as_the_truncated_log_did():
     """Else the group would be above what the query has read, and who starts from it would not read what is between."""
-    ledger = Ledger()
+    ledger = CommitLedger()
     ledger.offer({T0: 150, T1: 9}, {}, {T0: 5, T1: 5})
     committed_by(ledger, 5.0)
     ledger.offer({T0: 130, T1: 8}, {}, {T0: 6, T1: 5})
@@ -152,7 +152,7 @@ def test_under_a_later_leader_an_offset_goes_back_as_the_truncated_log_did():
 
 
 def test_an_end_under_an_earlier_leader_that_comes_late_is_not_newer_however_high():
-    ledger = Ledger()
+    ledger = CommitLedger()
     ledger.offer({T0: 130}, {}, {T0: 6})
     committed_by(ledger, 5.0)
     ledger.offer({T0: 150, T1: 1}, {}, {T0: 5, T1: 0})
@@ -162,7 +162,7 @@ def test_an_end_under_an_earlier_leader_that_comes_late_is_not_newer_however_hig
 
 
 def test_a_topic_created_again_begins_anew_though_its_epochs_are_earlier():
-    ledger = Ledger()
+    ledger = CommitLedger()
     ledger.offer({T0: 10}, {"t": uuid.uuid4()}, {T0: 5})
     committed_by(ledger, 5.0)
     ledger.offer({T0: 3}, {"t": uuid.uuid4()}, {T0: 0})
@@ -170,7 +170,7 @@ def test_a_topic_created_again_begins_anew_though_its_epochs_are_earlier():
 
 
 def test_a_topic_created_again_begins_anew():
-    ledger, old, new = Ledger(), uuid.uuid4(), uuid.uuid4()
+    ledger, old, new = CommitLedger(), uuid.uuid4(), uuid.uuid4()
     ledger.offer({T0: 10, U0: 10}, {"t": old, "u": old})
     committed_by(ledger, 5.0)
     ledger.offer({T0: 3, U0: 9}, {"t": new, "u": old})
@@ -178,7 +178,7 @@ def test_a_topic_created_again_begins_anew():
 
 
 def test_a_topic_whose_id_becomes_known_later_is_the_same():
-    ledger = Ledger()
+    ledger = CommitLedger()
     ledger.offer({T0: 10}, {})
     ledger.offer({T0: 3}, {"t": uuid.uuid4()})
     assert committed_by(ledger, 5.0) == {T0: 10}
@@ -186,7 +186,7 @@ def test_a_topic_whose_id_becomes_known_later_is_the_same():
 
 def test_a_partition_that_is_not_offered_any_more_is_forgotten():
     """It may come back: brokers drop the offsets of a topic that is deleted."""
-    ledger = Ledger()
+    ledger = CommitLedger()
     ledger.offer({T0: 1, U0: 5}, {})
     ledger.offer({T0: 1}, {})
     assert committed_by(ledger, 5.0) == {T0: 1}
@@ -198,7 +198,7 @@ def test_a_partition_that_is_not_offered_any_more_is_forgotten():
 
 
 def test_all_is_committed_again_before_brokers_forget_it():
-    ledger = Ledger()
+    ledger = CommitLedger()
     ledger.offer({T0: 1, T1: 1}, {})
     committed_by(ledger, 0.0)
     ledger.offer({T0: 2, T1: 1}, {})
@@ -210,7 +210,7 @@ def test_all_is_committed_again_before_brokers_forget_it():
 
 
 def test_failures_are_tried_again_later_and_later_and_once_a_minute_at_last():
-    ledger, now_s, waits = Ledger(), 0.0, []
+    ledger, now_s, waits = CommitLedger(), 0.0, []
     ledger.offer({T0: 1}, {})
     for _ in range(9):
         assert ledger.due(now_s) == {T0: 1}
@@ -230,7 +230,7 @@ offers = st.fixed_dictionaries(dict.fromkeys([T0, T1, U0], st.integers(0, 9)))
 @given(st.lists(st.one_of(offers, st.integers(0, 700), st.booleans()), max_size=40))
 def test_commits_go_up_are_a_second_apart_and_end_at_the_newest(script):
     """A dict is an offer, a number lets time pass, a boolean says how the next commit goes."""
-    ledger, now_s, sent, newest, works = Ledger(), 0.0, [], {}, True
+    ledger, now_s, sent, newest, works = CommitLedger(), 0.0, [], {}, True
     for step in script:
         if isinstance(step, dict):
             ledger.offer(step, {})

@@ -20,7 +20,7 @@ from confluent_producer import ordered_producer
 from kafkasource.kafka import ClientConfig, Cluster, TopicPartition
 from kafkasource.kafka.protocol.apis import CONSUMER_GROUP_DESCRIBE
 from kafkasource.mirror.files import LocalFiles, save
-from kafkasource.mirror.positions import FlowRules, Reader, Record, SourceRules
+from kafkasource.mirror.positions import FlowRules, MirrorReader, PositionRecord, SourceRules
 from kafkasource.tools.cli import main
 
 pytestmark = pytest.mark.broker
@@ -321,8 +321,8 @@ def test_a_mirrors_lag_is_asked_by_its_file_alone_and_its_checkpoint_is_found_be
     assert main(["lag", "--mirror", str(file)]) == 1
     assert b"/mirror/east has no record of a mirror's positions" in capfdbinary.readouterr().err
     (flow,) = rules = (FlowRules("west", "${topic}", f"^{name}$"),)
-    readers = Reader("1", rules, None), Reader("1-to-north", (replace(flow, target="north"),), {}, {})
-    record = Record(1, "east", {}, SourceRules(rules), readers, {}, {})
+    readers = MirrorReader("1", rules, None), MirrorReader("1-to-north", (replace(flow, target="north"),), {}, {})
+    record = PositionRecord(1, "east", {}, SourceRules(rules), readers, {}, {})
     save(LocalFiles(f"{tmp_path}/mirror"), record)
     assert main(["lag", "--mirror", str(file), "--fail-above", "5"]) == 1
     lines = capfdbinary.readouterr().out.decode().splitlines()

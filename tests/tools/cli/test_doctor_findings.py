@@ -14,7 +14,7 @@ import pytest
 
 from kafkasource import __version__
 from kafkasource.errors import ConnectFailed
-from kafkasource.kafka.cluster.visit import Visit
+from kafkasource.kafka.cluster.visit import AddressCheck
 from kafkasource.kafka.security.tls.certificates import Certificate
 from kafkasource.tools.cli import main
 from kafkasource.tools.cli.doctor import machine
@@ -340,7 +340,7 @@ def test_a_port_that_is_not_kafkas_fails_behind_tcp_and_no_broker_need_be_starte
 
 
 def test_an_address_that_nobody_answers_is_no_failure_where_the_host_has_another():
-    refused = Visit("[::1]:9092", "TCP", ConnectFailed("Connection refused"))
+    refused = AddressCheck("[::1]:9092", "TCP", ConnectFailed("Connection refused"))
     assert [[finding.level for finding in of_address("broker 1", refused, alone)] for alone in (True, False)] == [
         ["FAILED"],
         ["warning"],

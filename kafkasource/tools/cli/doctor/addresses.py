@@ -12,7 +12,7 @@ from kafkasource.kafka.cluster.visit import (
     SASL,
     TCP,
     TLS,
-    Visit,
+    AddressCheck,
     answers_without_sasl,
     offered_mechanisms,
     resolve,
@@ -41,16 +41,16 @@ REMEDIES = {
 }
 
 
-def visits(config: ClientConfig, host: str, port: int) -> list[Visit]:
+def visits(config: ClientConfig, host: str, port: int) -> list[AddressCheck]:
     """A visit to each address of the host; one that failed with DNS where it has none."""
     try:
         addresses = resolve(host, port)
     except ConnectFailed as error:
-        return [Visit(f"{host}:{port}", DNS, error)]
+        return [AddressCheck(f"{host}:{port}", DNS, error)]
     return [_visited(config, address) for address in addresses]
 
 
-def _visited(config: ClientConfig, address: Address) -> Visit:
+def _visited(config: ClientConfig, address: Address) -> AddressCheck:
     try:
         visited = visit(config, address, ANSWER_MS)
         if visited.error is None and config.security.sasl is None:
@@ -60,10 +60,10 @@ def _visited(config: ClientConfig, address: Address) -> Visit:
                 visited.stage, visited.error = SASL, AuthenticationFailed(f"{_WANTS_SASL} {protocol}")
         return visited
     except KafkaSourceError as error:  # a file of the options, or a reference, that went away meanwhile
-        return Visit(str(address), TCP, error)
+        return AddressCheck(str(address), TCP, error)
 
 
-def of_address(what: str, visited: Visit, alone: bool) -> Iterator[Finding]:
+def of_address(what: str, visited: AddressCheck, alone: bool) -> Iterator[Finding]:
     """`what` names the broker. `alone`: no other address of its host answers."""
     if visited.error is not None and visited.stage in (DNS, TCP):
         # A client goes on with the host's next address. `localhost` has two, and most brokers listen at one.
@@ -94,16 +94,16 @@ def of_certificate(what: str, where: str, certificate: Certificate) -> Finding:
     return Finding(OK, what, text)
 
 
-def _at(visited: Visit) -> str:
+def _at(visited: AddressCheck) -> str:
     text = str(visited.error)
     return text if visited.address in text else f"{visited.address}: {text}"
 
 
-def _names(visited: Visit) -> str:
+def _names(visited: AddressCheck) -> str:
     return ", ".join(printable(name, 40) for name in visited.mechanisms[:20])
 
 
-def _session(visited: Visit) -> str:
+def _session(visited: AddressCheck) -> str:
     if not visited.session_lifetime_ms:
         return "the session has no end"
     return f"the session ends after {visited.session_lifetime_ms / 1000:g} s, unless the client authenticates again"

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kafkasource.errors import BootstrapFailed, ConnectFailed, KafkaSourceError
 from kafkasource.kafka.cluster.cluster import Cluster
-from kafkasource.kafka.cluster.visit import API_VERSIONS, Visit
+from kafkasource.kafka.cluster.visit import API_VERSIONS, AddressCheck
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.network.metadata import metadata_body
 from kafkasource.kafka.network.pending import address_of
@@ -52,7 +52,7 @@ def cluster_findings(arguments: argparse.Namespace, servers: str) -> Iterator[Fi
         yield finding
     if not usable:  # no connection can be made with what the options name
         return
-    seen: dict[tuple[str, int], list[Visit]] = {}
+    seen: dict[tuple[str, int], list[AddressCheck]] = {}
     yield from _bootstrap(config, seen)
     if not _any_reached(seen):
         return
@@ -78,7 +78,7 @@ def cluster_findings(arguments: argparse.Namespace, servers: str) -> Iterator[Fi
         yield from permission_findings(cluster, arguments.topics, arguments.groups, arguments.exactly_once)
 
 
-def _bootstrap(config: ClientConfig, seen: dict[tuple[str, int], list[Visit]]) -> Iterator[Finding]:
+def _bootstrap(config: ClientConfig, seen: dict[tuple[str, int], list[AddressCheck]]) -> Iterator[Finding]:
     """Problems with the bootstrap servers; the brokers' own addresses follow later. Keeps its visits in `seen`."""
     for place in config.bootstrap_servers:
         seen[place] = visits(config, *place)
@@ -94,7 +94,7 @@ def _bootstrap(config: ClientConfig, seen: dict[tuple[str, int], list[Visit]]) -
                 yield Finding(level, finding.what, finding.found, finding.remedy)
 
 
-def _not_kafka(error: BootstrapFailed, seen: dict[tuple[str, int], list[Visit]]) -> Iterator[Finding]:
+def _not_kafka(error: BootstrapFailed, seen: dict[tuple[str, int], list[AddressCheck]]) -> Iterator[Finding]:
     """Findings for servers that do not speak Kafka. Without TLS and SASL a visit ends after TCP."""
     reasons = dict(error.attempts)
     for place, host_visits in seen.items():
@@ -105,7 +105,7 @@ def _not_kafka(error: BootstrapFailed, seen: dict[tuple[str, int], list[Visit]])
                 yield from of_address("bootstrap", behind_tcp, alone=True)
 
 
-def _any_reached(seen: dict[tuple[str, int], list[Visit]]) -> bool:
+def _any_reached(seen: dict[tuple[str, int], list[AddressCheck]]) -> bool:
     return any(visit.error is None for host_visits in seen.values() for visit in host_visits)
 
 
