@@ -101,7 +101,8 @@ def test_overwrite_is_refused_in_the_words_of_the_jvm_connector():
     source = KafkaDataSource({"kafka.bootstrap.servers": "localhost:1", "topic": "t"})
     with pytest.raises(OptionError, match=r"Save mode Overwrite not allowed for Kafka\."):
         source.writer(SCHEMA, overwrite=True)
-    source.streamWriter(SCHEMA, overwrite=True)  # output mode complete
+    assert isinstance(source.streamWriter(SCHEMA, overwrite=True), StreamWriter)  # output mode complete
+    assert isinstance(source.writer(SCHEMA, overwrite=False), BatchWriter)
 
 
 def test_a_task_without_rows_succeeds(producer_with):

@@ -363,7 +363,7 @@ def test_a_task_that_failed_while_it_waited_for_memory_opens_no_batch():
 
 def test_where_memory_is_there_for_some_partitions_of_an_append_the_others_rows_wait_for_theirs():
     rig, delivery = Rig(buffer_memory_bytes=2 * 4096, max_block_ms=60_000), Delivery()
-    held = rig.pool.allocate(5000, 0)  # the memory for two buffers of 2048 bytes is not there
+    held = rig.pool.allocate(4096, 0)  # one more buffer is there, and not two
 
     def make_room():
         rig.client.wakeup = lambda: None
