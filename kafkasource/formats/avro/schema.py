@@ -108,7 +108,7 @@ def kind_of(schema: Schema) -> str:
     """The type's word in Avro's JSON."""
     if isinstance(schema, AvroPrimitive):
         return schema.kind
-    return "record" if isinstance(schema, Again) else type(schema).__name__.lower()
+    return "record" if isinstance(schema, Again) else type(schema).__name__.lower().removeprefix("avro")
 
 
 def short(name: str) -> str:
