@@ -38,7 +38,7 @@ FIRST_ANSWER_S = 10.0  # how long a start waits for ids that only other sources'
 _BETWEEN_TRIGGERS = "Waiting for next trigger"  # Spark shows this status only after the first trigger
 
 
-class TopicKeeper(Protocol):
+class TopicUpkeep(Protocol):
     """Keeps the topics at the targets."""
 
     def start(self) -> None: ...
@@ -62,7 +62,7 @@ class Engine(Protocol):
     def ids(self) -> Mapping[str, str | None]:
         """The ids of all clusters in the file, by name."""
 
-    def keeper(self, route: Route) -> TopicKeeper: ...
+    def keeper(self, route: Route) -> TopicUpkeep: ...
 
     def topics(self, route: Route) -> Collection[str]:
         """The names of the topics that the source has now."""
@@ -128,7 +128,7 @@ class SourceRun:
         self._ending = threading.Event()
         self._stopped = threading.Event()
         self._lock = threading.Lock()  # a query starts, or the run ends
-        self._keeper: TopicKeeper | None = None
+        self._keeper: TopicUpkeep | None = None
         self._rests = False
         self._pause_s = self.first_pause_s / 2
         self._caught_up: list[str] | None = None  # with `once`: errors of the catch-ups, when they have run
