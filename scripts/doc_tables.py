@@ -23,6 +23,7 @@ import parity  # noqa: E402
 import rights  # noqa: E402
 import rooms  # noqa: E402
 import spark_releases  # noqa: E402
+import support  # noqa: E402
 from parity_cases import READS, WRITES  # noqa: E402
 
 TABLES = [
@@ -37,6 +38,7 @@ TABLES = [
     ("error-codes.md", "codes", codes_of_apis.markdown_table()),
     ("rights.md", "rights", rights.markdown_table()),
     ("spark-releases.md", "spark-releases", spark_releases.markdown_table()),
+    ("support.md", "support", support.markdown_table()),
     ("decisions.md", "decisions", decision_index.markdown_table()),
     ("architecture.md", "rooms", rooms.markdown_table()),
     ("architecture.md", "layers", rooms.drawing()),

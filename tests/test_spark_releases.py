@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import spark_releases
+import support
 
 TESTS = Path(__file__).parent
 
@@ -20,3 +21,8 @@ def test_each_row_names_files_of_tests_that_exist():
         folder = row.held_by.partition("/")[0]
         for name in re.findall(r"test_\w+\.py", row.held_by):
             assert (TESTS / folder / name).is_file(), row
+
+
+def test_the_table_of_what_runs_with_what_is_what_the_tests_run():
+    shown = f"<!-- support -->\n{support.markdown_table()}\n<!-- end -->"
+    assert shown in (TESTS.parent / "docs/support.md").read_text(), "make readme renews it"
