@@ -28,12 +28,12 @@ from kafkasource.exactly_once.driver.driver import ExactlyOnce
 from kafkasource.exactly_once.errors import CannotWriteOnce, LostDecision, LostTransactions
 from kafkasource.exactly_once.names import TransactionalIds
 from kafkasource.exactly_once.query_identity import IdentitySource
-from kafkasource.exactly_once.task import task as task_module
 from kafkasource.exactly_once.task import transactions as task_transactions
 from kafkasource.exactly_once.task.plan import TaskResult
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.cluster.routing import GROUP, TRANSACTION
 from kafkasource.kafka.config import ClientConfig
+from kafkasource.sink import task as sink_task
 from kafkasource.sink import writer
 from kafkasource.sink.clusters import targets
 from kafkasource.testing.broker import Broker
@@ -85,7 +85,7 @@ class Query:
         self.done = set()
         self.crash_at = None
         monkeypatch.setattr(writer.TaskContext, "get", lambda: self.context)  # type: ignore[attr-defined]
-        for module in (batch_commit, task_transactions, task_module):
+        for module in (batch_commit, task_transactions, sink_task):
             monkeypatch.setattr(module, "crash_point", self.crash_point)
         monkeypatch.setattr(task_transactions, "crashes_at", lambda name: name == self.crash_at)
 
