@@ -56,7 +56,7 @@ def test_with_a_budget_of_a_few_megabytes_everything_arrives(run):
 def test_workers_that_write_hold_half_their_budget(run):
     assert most(run["write"], "budget_bytes") == 8 * MIB
     assert 1 * MIB < most(run["write"], "accumulator_peak_bytes") <= 4 * MIB
-    assert 1 * MIB < most(run["fan-out"], "fan_out_peak_bytes") <= 4 * MIB
+    assert 1 * MIB < most(run["fan-out"], "accumulator_peak_bytes") <= 4 * MIB
 
 
 def test_workers_that_read_hold_half_for_what_is_received_and_half_for_rows(run):
