@@ -150,10 +150,7 @@ def _is_new_stream(written: Mapping[str, str]) -> bool:
     if _runs("python_streaming_sink_runner"):
         return False  # the process that commits
     key = hash(frozenset(written.items()))
-    seen = _streams_seen.get()
-    is_new = seen.get(key) is None
-    seen.put(key, True)
-    return is_new
+    return _streams_seen.get().put(key, True) is None
 
 
 def of_session(spark: SparkSession) -> type[KafkaDataSource]:

@@ -66,7 +66,7 @@ class QueryIdentity:
         return None if own == query_id else own
 
 
-# By prefix: a query id that `unless` need not ask about.
+# The query id for each prefix that `unless` need not ask about.
 _accepted: PerProcess[Recent[str, str]] = PerProcess(lambda: Recent(1_000))
 
 

@@ -77,7 +77,7 @@ class Recent(Generic[K, V]):
     def __init__(self, most: int, idle_s: float = math.inf, clock_s: Callable[[], float] = time.monotonic) -> None:
         """`idle_s`: it also drops a value that was not used for this time."""
         self._most, self._idle_s, self._clock_s = most, idle_s, clock_s
-        self._values: dict[K, tuple[V, float]] = {}  # with the time of its last use; that one is the last
+        self._values: dict[K, tuple[V, float]] = {}  # with the time of the last use, the latest use last
         self._lock = threading.RLock()
 
     def of(self, key: K, make: Callable[[], V]) -> V:
@@ -94,13 +94,15 @@ class Recent(Generic[K, V]):
         value, used_s = self._values.get(key, (None, 0.0))
         return value if self._clock_s() - used_s <= self._idle_s else None
 
-    def put(self, key: K, value: V) -> None:
-        """Set or replace the key's value."""
+    def put(self, key: K, value: V) -> V | None:
+        """Set or replace the key's value. Returns the value before, as `get` does."""
         with self._lock:
+            before = self.get(key)
             self._values.pop(key, None)
             self._values[key] = value, self._clock_s()
             while len(self._values) > self._most:
                 del self._values[next(iter(self._values))]
+            return before
 
     def __iter__(self) -> Iterator[V]:
         return iter([value for value, _ in list(self._values.values())])

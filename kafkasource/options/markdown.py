@@ -113,7 +113,7 @@ def meaning(option: Option) -> str:
 
 
 def _default(option: Option) -> str:
-    """As a user would write it: `15m`, `64m`."""
+    """The default, as a user would write it: `15m`, `64m`."""
     text = as_text(option.default)
     units: dict[object, tuple[tuple[str, int], ...]] = {
         DURATION: (("h", 3_600_000), ("m", 60_000), ("s", 1_000)),

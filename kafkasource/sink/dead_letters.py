@@ -10,20 +10,17 @@ second set of columns would have to be named in each query.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
-from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.errors import OptionError
 from kafkasource.kafka.cluster.cache import shared_cluster
 from kafkasource.kafka.config import ClientConfig
-from kafkasource.sink.new_topic import SEEN, TRIED, SeenTopics, exists
+from kafkasource.sink.new_topic import SEEN, SeenTopics, exists
 from kafkasource.types import BAD_RECORD_COLUMN
 
 if TYPE_CHECKING:
     from kafkasource.kafka.cluster.cluster import Cluster
     from kafkasource.options import Options
-
-log = logging.getLogger("kafkasource.sink")
 
 BAD_RECORD = "struct<reason:string,schemaId:int,key:binary,value:binary,clusterId:string>"
 """Spark's catalog string of the source's column."""
@@ -39,30 +36,10 @@ def dead_letter_topic_of(options: Options) -> str | None:
     return topic
 
 
-def require_topic(
-    config: ClientConfig, topic: str, *, trusted_ms: int = 0, wait_ms: int | None = None, seen: SeenTopics = SEEN
-) -> str | None:
+def require_topic(config: ClientConfig, topic: str, *, trusted_ms: int = 0, seen: SeenTopics = SEEN) -> str | None:
     """Look for the topic before a task starts: else the first bad record, perhaps after days, would find that it is
-    missing. Driver side; raises OptionError. Returns the id of its cluster.
-
-    `trusted_ms`: as for `create_missing`. `wait_ms`: of a cluster that must not delay others, as for `try_to_create`.
-    """
+    missing. Driver side; raises OptionError. `trusted_ms`: as for `create_missing`. Returns the id of its cluster."""
     cluster = shared_cluster(config)
-    if wait_ms is None:
-        return _required(cluster, config, topic, trusted_ms, seen)
-    if not TRIED.within(config, topic, 10 * wait_ms):
-        try:
-            with cluster.caller.giving_up(after_ms=wait_ms):
-                return _required(cluster, config, topic, trusted_ms, seen)
-        except OptionError:
-            raise
-        except KafkaSourceError as error:
-            TRIED.saw(config, topic)
-            log.warning("cannot look for topic %s of dead letters now: %s", topic, error)
-    return cluster.metadata.cluster_id
-
-
-def _required(cluster: Cluster, config: ClientConfig, topic: str, trusted_ms: int, seen: SeenTopics) -> str | None:
     if not seen.within(config, topic, trusted_ms):
         _look_for(cluster, topic)
         seen.saw(config, topic)

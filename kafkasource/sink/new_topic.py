@@ -13,11 +13,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
 
 from kafkasource.errors import (
     AuthorizationFailed,
     BrokerError,
     KafkaSourceError,
+    OptionError,
     TopicAlreadyExists,
     UnsupportedApiVersion,
 )
@@ -29,6 +32,8 @@ from kafkasource.kafka.protocol.apis import CREATE_TOPICS, METADATA
 from kafkasource.types import NewTopic
 
 log = logging.getLogger("kafkasource.sink")
+
+T = TypeVar("T")
 
 _WITH_DEFAULTS = 4  # CreateTopics from this version on (KIP-464)
 _WITHOUT_CREATION = 4  # from this version on Metadata tells the broker not to create the topics that it names (KIP-4)
@@ -66,16 +71,25 @@ def create_missing(
 
 
 def try_to_create(name: str, config: ClientConfig, topic: str, new: NewTopic, *, trusted_ms: int, wait_ms: int) -> None:
-    """Create the topic as `create_missing` does, for a cluster that must not delay others. Waits for `wait_ms` at most,
-    then not at all for 10 times as long. Only logs an error. `name`: of the cluster."""
+    """Create the topic as `create_missing` does, for a cluster that must not delay others: see `try_for`."""
+    create = partial(create_missing, config, topic, new, trusted_ms=trusted_ms)
+    try_for(name, config, topic, wait_ms, create, "cannot be created there now")
+
+
+def try_for(name: str, config: ClientConfig, topic: str, wait_ms: int, ask: Callable[[], T], warning: str) -> T | None:
+    """Ask a cluster that must not delay others about a topic. Waits for `wait_ms` at most, then not at all for 10 times
+    as long. Only logs an error of the cluster, and returns None; raises OptionError. `name`: of the cluster."""
     if TRIED.within(config, topic, 10 * wait_ms):
-        return
+        return None
     try:
         with shared_cluster(config).caller.giving_up(after_ms=wait_ms):
-            create_missing(config, topic, new, trusted_ms=trusted_ms)
+            return ask()
+    except OptionError:
+        raise
     except KafkaSourceError as error:
         TRIED.saw(config, topic)
-        log.warning("cluster %r: topic %s cannot be created there now: %s", name, topic, error)
+        log.warning("cluster %r: topic %s %s: %s", name, topic, warning, error)
+        return None
 
 
 def create_in(cluster: Cluster, topic: str, new: NewTopic) -> None:

@@ -69,7 +69,7 @@ def _sent(
             for rows in schema.rows(batch):
                 fan_out.append(rows, delivery)
                 for task in skipping:
-                    task.skip(rows, schema.dead_letter_topic)
+                    task.skip(rows)
             if tasks is not None:
                 crash_point("writing")
     return delivery

@@ -21,6 +21,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
@@ -49,7 +50,7 @@ from kafkasource.sink.clusters.transactions import ClusterTask, guarantees
 from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.commit_report import gathered, tell
 from kafkasource.sink.dead_letters import require_topic
-from kafkasource.sink.new_topic import create_missing, try_to_create
+from kafkasource.sink.new_topic import create_missing, try_for, try_to_create
 from kafkasource.sink.reports import ClusterReport, TaskReport
 from kafkasource.sink.task_input import to_the_end
 from kafkasource.spark.releases import DataSourceStreamArrowWriter
@@ -121,12 +122,7 @@ class _Writer:
                 trusted_ms = target.metadata_wait_ms if self._write_id() is None else 0
                 _create_missing(target, trusted_ms)
                 if self._schema.dead_letter_topic is not None:
-                    self._cluster_ids[target.name] = require_topic(
-                        target.config.client,
-                        self._schema.dead_letter_topic,
-                        trusted_ms=trusted_ms,
-                        wait_ms=target.wait_ms if target.policy == "discard" else None,
-                    )
+                    self._cluster_ids[target.name] = _require_topic(target, self._schema.dead_letter_topic, trusted_ms)
             if len(self._cluster_ids) == 1:  # of several no cluster is where a row should have gone
                 self._schema = replace(self._schema, cluster_id=next(iter(self._cluster_ids.values())))
             if self._guarantees is not None:
@@ -357,6 +353,16 @@ def _create_missing(target: ClusterTarget, trusted_ms: int) -> None:
         create_missing(target.config.client, topic, new, trusted_ms=trusted_ms)
     else:
         try_to_create(target.name, target.config.client, topic, new, trusted_ms=trusted_ms, wait_ms=target.wait_ms)
+
+
+def _require_topic(target: ClusterTarget, topic: str, trusted_ms: int) -> str | None:
+    """Look for the topic of dead letters. The id of its cluster, where it is known."""
+    client = target.config.client
+    require = partial(require_topic, client, topic, trusted_ms=trusted_ms)
+    if target.policy != "discard":
+        return require()
+    found = try_for(target.name, client, topic, target.wait_ms, require, "cannot be looked for there now")
+    return found or shared_cluster(client).metadata.cluster_id
 
 
 def _require_transactions(cluster: Cluster, name: str, guarantee: Guarantee) -> None:

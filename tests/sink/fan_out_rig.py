@@ -56,7 +56,8 @@ def fan_out(clients, dead_letter_topic=None, **written):
         name, _, option = key.rpartition("__")
         for each in clusters if not name else [name]:
             clusters[each][option.replace("_", ".")] = value
-    found = targets.parse({"clusters": json.dumps(clusters)})
+    bad = {} if dead_letter_topic is None else {"badRecords": f"topic:{dead_letter_topic}"}
+    found = targets.parse({"clusters": json.dumps(clusters), **bad})
     producers = {
         name: ClusterProducers(
             found.by_name[name], clients=clients[name] if isinstance(clients[name], list) else [clients[name]]

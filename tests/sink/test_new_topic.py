@@ -14,6 +14,7 @@ from kafkasource.errors import BrokerError, OptionError, UnsupportedApiVersion
 from kafkasource.kafka.producer.producer import Producer
 from kafkasource.kafka.protocol.apis import CREATE_TOPICS, METADATA
 from kafkasource.sink import dead_letters, new_topic
+from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.new_topic import create_in, create_missing
 from kafkasource.sink.writer import BatchWriter, StreamWriter
@@ -170,10 +171,16 @@ def west(kafka, monkeypatch):
     return net
 
 
-def micro_batch():
+def micro_batch(**more):
     clusters = {"west": {"kafka.bootstrap.servers": "west:1", "onSlowCluster": "discard"}}
-    options = {"topic": "new", "createTopic": "partitions=2", "slowClusterWait": "1s"}
+    options = {"topic": "new", "slowClusterWait": "1s"} | (more or {"createTopic": "partitions=2"})
     pickle.dumps(StreamWriter(targets.parse({"clusters": json.dumps(clusters)} | options), SCHEMA))
+
+
+def micro_batches_later(net, **more):
+    for _ in range(40):  # a connection that it began to a silent address stays silent
+        micro_batch(**more)
+        net.now += 1
 
 
 def test_a_dead_cluster_that_may_discard_holds_up_the_driver_for_a_tenth_of_the_time(west, caplog):
@@ -187,10 +194,23 @@ def test_a_dead_cluster_that_may_discard_holds_up_the_driver_for_a_tenth_of_the_
     assert waits == [1, *[0] * 9, 1, *[0] * 9]
     assert caplog.text.count("cluster 'west': topic new cannot be created there now") == 2
     del west.fates["bootstrap"]
-    for _ in range(40):  # what it has begun to connect to stays silent
-        micro_batch()
-        west.now += 1
+    micro_batches_later(west)
     assert len(west.kafka.topics["new"].leaders) == 2
+
+
+def test_the_look_for_its_topic_of_dead_letters_holds_up_the_driver_no_longer(west, monkeypatch, caplog):
+    for module in (dead_letters, writer_module):
+        monkeypatch.setattr(module, "shared_cluster", new_topic.shared_cluster)
+    west.fates["bootstrap"] = "blackhole"
+    began = west.now
+    for _ in range(9):
+        micro_batch(badRecords="topic:dlq")
+    assert round(west.now - began) == 1
+    assert caplog.text.count("cluster 'west': topic dlq cannot be looked for there now") == 1
+    del west.fates["bootstrap"]
+    west.now += 60
+    with pytest.raises(OptionError, match="topic 'dlq' does not exist"):
+        micro_batches_later(west, badRecords="topic:dlq")
 
 
 @pytest.mark.parametrize("code", [29, 44])  # TOPIC_AUTHORIZATION_FAILED, POLICY_VIOLATION

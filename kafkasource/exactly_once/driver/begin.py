@@ -37,7 +37,7 @@ class _Begun:
         return producer == following and last is not None and last.number == self.number
 
 
-# By prefix; only where transactions cannot be listed.
+# The last begin under each prefix, where transactions cannot be listed.
 _begun: PerProcess[Recent[str, _Begun]] = PerProcess(lambda: Recent(1_000))
 
 
@@ -110,10 +110,7 @@ class BatchBegin:
 
     def _goes_on(self, number: int) -> bool:
         """Has this process begun the last batch, and was that decided? Then no earlier run has left anything open."""
-        prefix = self._prefix.ids.prefix
-        begun = _begun.get()
-        before = begun.get(prefix)
-        begun.put(prefix, _Begun(self._producer, number))
+        before = _begun.get().put(self._prefix.ids.prefix, _Begun(self._producer, number))
         return before is not None and before.was_last(self._producer, self._last)
 
     def _look(self) -> BatchEvent:

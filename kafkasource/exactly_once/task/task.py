@@ -100,8 +100,8 @@ class ExactlyOnceTask:
     def start(
         cls, guarantee: Guarantee, begun: BegunBatch, context: Context | None, producer: int = 0, producers: int = 1
     ) -> ExactlyOnceTask:
-        """`producer`: the number of the producer that writes in it, of so many. Raises an error that keeps the task
-        from writing. Asks no broker."""
+        """`producer`: the number of the task's producer that writes in the transaction, below `producers`. Raises an
+        error that keeps the task from writing. Asks no broker."""
         task = Task.of(context, begun, guarantee)
         task = replace(task, slot=task.slot * producers + producer)
         return cls(guarantee, begun, task, plan_task(begun, task.query_id, task.batch_id, task.slot, guarantee.on_lost))

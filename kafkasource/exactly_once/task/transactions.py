@@ -182,16 +182,14 @@ class TaskTransactions:
         return [(self._ids.task(each.slot), each.producer) for each in transactions]
 
 
-# By prefix: the brokers that the last warning named.
+# The brokers that the last warning about each prefix named.
 _warned: PerProcess[Recent[str, tuple[int, ...]]] = PerProcess(lambda: Recent(1_000))
 
 
 def _warn_unreachable(ids: TransactionalIds, unreachable: Mapping[int, KafkaSourceError]) -> None:
     """Once for each set of brokers: every micro-batch would say it again."""
     nodes = tuple(sorted(unreachable))
-    warned = _warned.get()
-    if warned.get(ids.prefix) != nodes:
-        warned.put(ids.prefix, nodes)
+    if _warned.get().put(ids.prefix, nodes) != nodes:
         log.warning(
             "transactions of %s-*: %s cannot be reached from the driver and may have some open that stay open now; "
             "readers at read_committed wait for these until a task uses them again, or until "

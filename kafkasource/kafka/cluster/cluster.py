@@ -106,8 +106,8 @@ class Cluster:
         return self.caller.supports(api, version)
 
     def shared(self, kind: type[T], key: Hashable, make: Callable[[], T]) -> T:
-        """The object of this kind that all tasks of the process share which use the cluster, made on first use. `key`:
-        what tells it from others of its kind, such as a node id. Any thread."""
+        """The object of this kind and key, made on first use. All tasks of the process that use the cluster share it.
+        `key`: for example a node id. Any thread."""
         found = self._shared.get((kind, key))
         if found is None:
             found = self._shared.setdefault((kind, key), make())

@@ -90,7 +90,7 @@ class Shared:
     poller: Poller
     last_metadata: LastMetadata = field(default_factory=LastMetadata)
     login: Login | None = None  # where listeners want SASL
-    # Of finding out what a broker serves, by "host:port".
+    # The first step of asking a broker what it serves, by "host:port".
     first_steps: dict[str, HandshakeStep] = field(default_factory=dict)
     with_surplus: set[str] = field(default_factory=set)  # the brokers that send more than their answers, by "host:port"
     identity: str = ""  # the client's name at the broker that it connected to last, for errors; see `identity_of`

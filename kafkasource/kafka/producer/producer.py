@@ -163,7 +163,7 @@ class Producer:
         shared: SharedRows | None = None,
     ) -> None:
         """Do what `append` does, for rows that have their partitions: see `RecordAccumulator.append`."""
-        delivery.has_timestamps |= columns.have_timestamps
+        delivery.has_timestamps = delivery.has_timestamps or columns.have_timestamps
         if delivery.transaction is not None:
             try:
                 delivery.transaction.enroll(TopicPartition(topic, partition) for partition, _, _ in spans)

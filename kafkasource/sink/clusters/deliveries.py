@@ -117,7 +117,7 @@ class Ledger:
             self._handed_over[tp] = before + count, size + count * record_bytes
 
     def take_back(self, tp: TopicPartition, count: int) -> None:
-        """Records that were handed over for this partition become dead letters, which are handed over anew."""
+        """Uncount records of this partition that become dead letters, which are handed over themselves."""
         before, size = self._handed_over[tp]
         self._handed_over[tp] = before - count, size * (before - count) / before
 

@@ -67,24 +67,11 @@ class _Sending:
     handed_over: dict[int, HandedOver] = field(default_factory=dict)  # by the producer's number, with `offsetMap`
     left_out: HandedOver = field(default_factory=HandedOver)  # likewise: rows whose topic the cluster refuses
 
-    def is_dead_letter(self, rows: Rows) -> bool:
-        return self.dead_letters is not None and rows.topic == self.dead_letters.topic
-
-    def topic(self, rows: Rows) -> str:
-        """The cluster's topic for these rows. Dead letters go to one topic of the same name in each cluster."""
-        return rows.topic if self.is_dead_letter(rows) else self.target.topic(rows.topic)
-
-    def takes(self, rows: Rows) -> bool:
-        """Does the cluster get rows of this topic?"""
-        topic = rows.topic
+    def takes(self, topic: str) -> bool:
         taken = self.taken_topics.get(topic)
         if taken is None:
-            taken = self.taken_topics[topic] = self.is_dead_letter(rows) or self.target.chosen.topic(topic)
+            taken = self.taken_topics[topic] = self.target.takes(topic)
         return taken
-
-    def chosen(self, rows: Rows) -> Rows:
-        """Those of the rows that the cluster gets."""
-        return rows if self.is_dead_letter(rows) else self.target.chosen.rows(rows)
 
     def refuse(self, topic: str, columns: RecordColumns) -> None:
         """Count rows that no producer gets (exactly once)."""
@@ -208,12 +195,12 @@ class FanOut:
         are wanted. Blocks while a cluster with onSlowCluster=block is full. Raises what makes the task fail."""
         now_ms = int(self._wall_clock_ms())
         columns = _columns(rows, now_ms)
-        taking = [one for one in delivery.sending.values() if one.takes(rows)]
+        taking = [one for one in delivery.sending.values() if one.takes(rows.topic)]
         for one in taking:
             self._append_set_aside(one, delivery)
         with delivery.placement.appending(rows, [one.target for one in taking if not one.cluster.health.dead]):
             for one in taking:
-                fresh = one.chosen(rows)
+                fresh = one.target.rows(rows)
                 if one.target.max_record_age_ms is not None and fresh.count and fresh.timestamps_ms is not None:
                     fresh = self._without_old(fresh, one, delivery, now_ms)
                 if fresh.count:
@@ -232,7 +219,7 @@ class FanOut:
         dropped = rows.take(pc.indices_nonzero(old))
         placed = self._placed(dropped, one, delivery)
         one.ledger.hand_over(
-            one.topic(rows),
+            one.target.topic(rows.topic),
             placed.records if placed else {-1: count},
             _columns(dropped, now_ms).average_bytes,
         )
@@ -250,7 +237,7 @@ class FanOut:
         self, rows: Rows, columns: RecordColumns, one: _Sending, delivery: FanOutDelivery, *, counted: bool = False
     ) -> None:
         """`counted`: the sum of the task's contents has these records already, as they came."""
-        topic = one.topic(rows)
+        topic = one.target.topic(rows.topic)
         placed = self._placed(rows, one, delivery)
         one.ledger.hand_over(topic, placed.records if placed else {-1: rows.count}, columns.average_bytes)
         if placed is None:
@@ -288,7 +275,7 @@ class FanOut:
         last_named = 0
         if rows.partitions is not None and one.target.partitioning == "source":
             last_named = max(0, pc.max(rows.partitions).as_py() or 0)
-        topic = self._topic(one, one.topic(rows), last_named)
+        topic = self._topic(one, one.target.topic(rows.topic), last_named)
         if topic is None:
             return None
         return delivery.placement.place(rows, one.target, max(topic.partitions) + 1, available(topic))

@@ -16,6 +16,7 @@ from typing import Literal
 from kafkasource import options
 from kafkasource.errors import OptionError
 from kafkasource.kafka.producer.config import ProducerConfig
+from kafkasource.kafka.producer.rows import Rows
 from kafkasource.options import MAX_INT32, Options
 from kafkasource.options.java_regex import compile_java
 from kafkasource.sink.clusters.origin import UnlessFrom
@@ -55,6 +56,7 @@ class ClusterTarget:
     chosen: Chosen = field(default_factory=Chosen)  # which rows it gets
     offset_map: str | None = None  # the topic there that maps offsets of the source
     refused: frozenset[str] | None = None  # `refusedTopics`
+    dead_letter_topic: str | None = None  # it gets each dead letter under this name, whatever `chosen` and template say
 
     @property
     def watermarks(self) -> bool:
@@ -63,7 +65,15 @@ class ClusterTarget:
 
     def topic(self, source: str) -> str:
         """The target's topic for rows of this topic."""
-        return self.topic_template.replace(_TOPIC, source)
+        return source if source == self.dead_letter_topic else self.topic_template.replace(_TOPIC, source)
+
+    def takes(self, topic: str) -> bool:
+        """Does it get rows of this topic (the row's own name, before the template)?"""
+        return topic == self.dead_letter_topic or self.chosen.topic(topic)
+
+    def rows(self, rows: Rows) -> Rows:
+        """Choose the rows that it gets, of a topic that it takes: the same object, if these are all."""
+        return rows if rows.topic == self.dead_letter_topic else self.chosen.rows(rows)
 
     def fixed_topic(self, topic: str | None) -> str | None:
         """The target's topic for all rows. None: their own topics decide. `topic` is that of `Targets`."""
@@ -91,7 +101,7 @@ def parse(written: Mapping[str, str], *, warn: Callable[[str], None] = options.l
     if named(written):
         return _several(written, warn)
     parsed = options.parse(written, "sink", warn=warn)
-    topic, new = parsed["topic"], parsed["createTopic"]
+    topic, new, dead_letter_topic = parsed["topic"], parsed["createTopic"], dead_letter_topic_of(parsed)
     only = ClusterTarget(
         name=ONLY,
         config=ProducerConfig.from_options(parsed),
@@ -100,8 +110,9 @@ def parse(written: Mapping[str, str], *, warn: Callable[[str], None] = options.l
         new_topic=None if topic is None or new is None else (topic, new),
         metadata_wait_ms=parsed["kafka.max.block.ms"],
         policy="fail",
+        dead_letter_topic=dead_letter_topic,
     )
-    return Targets(parsed, topic, {ONLY: only}, dead_letter_topic_of(parsed))
+    return Targets(parsed, topic, {ONLY: only}, dead_letter_topic)
 
 
 def _several(written: Mapping[str, str], warn: Callable[[str], None]) -> Targets:
@@ -118,11 +129,10 @@ def _several(written: Mapping[str, str], warn: Callable[[str], None]) -> Targets
     for text in dict.fromkeys(said):  # each cluster says the same of the options of all
         warn(text)
     shared = next(iter(parsed.values()))
-    dead_letter_topics = [dead_letter_topic_of(one) for one in parsed.values()]  # the same: one option for all
     by_name = {name: _target(name, clusters[name], one, topic) for name, one in parsed.items()}
     if topic is None and all(_TOPIC not in target.topic_template for target in by_name.values()):
         topic = ""  # no row's topic matters
-    return Targets(shared, topic, by_name, dead_letter_topics[0])
+    return Targets(shared, topic, by_name, dead_letter_topic_of(shared))
 
 
 def _without_effect(clusters: Mapping[str, Mapping[str, str]], parsed: Mapping[str, Options]) -> Iterator[str]:
@@ -240,6 +250,7 @@ def _target(name: str, own: Mapping[str, str], parsed: Options, topic: str | Non
         chosen=_chosen(name, parsed),
         offset_map=_offset_map(name, parsed, topic),
         refused=_refused(name, parsed),
+        dead_letter_topic=dead_letter_topic_of(parsed),
     )
 
 

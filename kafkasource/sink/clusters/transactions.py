@@ -73,12 +73,10 @@ class ClusterTask:
         """False: the batch is in this cluster already."""
         return self.by_producer[0].plan.write
 
-    def skip(self, rows: Rows, dead_letter_topic: str | None = None) -> None:
+    def skip(self, rows: Rows) -> None:
         """Count those of these rows that the cluster would get, where it has the batch already."""
-        if rows.topic == dead_letter_topic:
-            self.skipped.add_rows(rows.topic, rows)
-        elif self.target.chosen.topic(rows.topic):
-            taken = self.target.chosen.rows(rows)
+        if self.target.takes(rows.topic):
+            taken = self.target.rows(rows)
             if taken.count:
                 self.skipped.add_rows(self.target.topic(rows.topic), taken)
 
