@@ -164,7 +164,8 @@ def west(kafka, monkeypatch):
     """The net of a cluster with `discard`. Its clock moves only where somebody waits."""
     net = FakeNet(kafka)
     cluster = net.cluster()
-    monkeypatch.setattr(new_topic, "shared_cluster", lambda config: cluster)
+    for module in (new_topic, dead_letters, writer_module):
+        monkeypatch.setattr(module, "shared_cluster", lambda config: cluster)
     for seen in (new_topic.SEEN, new_topic.TRIED):
         monkeypatch.setattr(seen, "_clock_s", lambda: net.now)
         seen._seen_s.reset()
@@ -198,9 +199,7 @@ def test_a_dead_cluster_that_may_discard_holds_up_the_driver_for_a_tenth_of_the_
     assert len(west.kafka.topics["new"].leaders) == 2
 
 
-def test_the_look_for_its_topic_of_dead_letters_holds_up_the_driver_no_longer(west, monkeypatch, caplog):
-    for module in (dead_letters, writer_module):
-        monkeypatch.setattr(module, "shared_cluster", new_topic.shared_cluster)
+def test_the_look_for_its_topic_of_dead_letters_holds_up_the_driver_no_longer(west, caplog):
     west.fates["bootstrap"] = "blackhole"
     began = west.now
     for _ in range(9):
