@@ -45,7 +45,8 @@ from kafkasource.types import NEVER, TopicPartition
 
 KNOWN_AGAIN = 5
 """Batches of one producer that a broker knows again in a partition (`NUM_BATCHES_TO_RETAIN` of Kafka's log). Were more
-in flight, and their answers lost, the broker would take the first of them for one that is out of order."""
+in flight, and their answers lost, the broker would take the first of them for one that is out of order. A broker that
+was restarted knows only the last: its snapshot of a producer holds no more."""
 
 
 @dataclass(eq=False, slots=True)

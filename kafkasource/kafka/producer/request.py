@@ -258,10 +258,11 @@ def explained(error: BaseException, batch: ProducerBatch) -> BaseException:
             f"{error.context}: it is unknown whether a broker stored an earlier attempt of this batch or of a later "
             "one, so no record can leave the partition as a dead letter. The task must run again"
         )
-    if batch.behind_gap and isinstance(error, OutOfOrderSequenceNumber):
+    if isinstance(error, OutOfOrderSequenceNumber) and (batch.behind_gap or batch.unanswered):
+        why = "earlier records were given up" if batch.behind_gap else "a restarted broker knows only the last batch"
         return error.at(
-            f"{error.context}: earlier records were given up, and it is unknown whether a broker stored an earlier "
-            "attempt of these. The task must run again"
+            f"{error.context}: {why}, and it is unknown whether a broker stored an earlier attempt of these records. "
+            "The task must run again"
         )
     if dead_letters is not None and isinstance(error, BrokerError) and of_one_record:
         return error.at(
