@@ -26,7 +26,7 @@ from secured_brokers import secured
 from three_brokers import heal, not_started
 
 import kafkasource
-from kafkasource.exactly_once import crash_points
+from lab.campaign import crash_points
 
 give_signals_back()
 
@@ -126,24 +126,30 @@ def three_brokers(_three_brokers):
 
 
 @pytest.fixture(scope="session")
-def spark(request, tmp_path_factory):
+def _crash_file(tmp_path_factory):
+    return tmp_path_factory.mktemp("crash") / "crash"
+
+
+@pytest.fixture(scope="session")
+def spark(request, tmp_path_factory, _crash_file):
     """One Spark for the whole run. The JVM connector is on its class path if a test of the run needs it."""
     jars = None
     if any(item.get_closest_marker("jvm_connector") for item in request.session.items):
         jars = jvm_connector.jars()
     folder = tmp_path_factory.mktemp("spark")
-    os.environ[crash_points.ENVIRONMENT] = str(folder / "crash")  # the JVM hands it to all Python processes
-    session = spark_session(folder, jars)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for name, value in crash_points.environment(_crash_file).items():  # the JVM hands them to all Python processes
+            monkeypatch.setenv(name, value)
+        session = spark_session(folder, jars)
     yield session
     session.stop()
 
 
 @pytest.fixture
-def crash_file(spark):
+def crash_file(spark, _crash_file):
     """The file that names the point at which one of Spark's Python processes is to kill itself."""
-    file = Path(os.environ[crash_points.ENVIRONMENT])
-    yield file
-    file.unlink(missing_ok=True)  # else a test that fails before its crash lets the next one have it
+    yield _crash_file
+    _crash_file.unlink(missing_ok=True)  # else a test that fails before its crash lets the next one have it
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kafkasource.exactly_once.crash_points import REFUSED, crash_point
 from kafkasource.exactly_once.task.content import ContentSum
 from kafkasource.exactly_once.task.plan import TaskResult
 from kafkasource.kafka.cluster.cluster import Cluster
@@ -70,8 +69,6 @@ def _sent(
                 fan_out.append(rows, delivery)
                 for task in skipping:
                     task.skip(rows)
-            if tasks is not None:
-                crash_point("writing")
     return delivery
 
 
@@ -111,11 +108,8 @@ def _dead_letters(
         return {}
     from kafkasource.formats.dead_letters.makers import topic_for_records
 
-    taking = partial(crash_point, REFUSED)
     return {
-        name: topic_for_records(
-            topic, partitioner_of(target.partitioner, target.config.batch_bytes), cluster_ids[name], taking
-        )
+        name: topic_for_records(topic, partitioner_of(target.partitioner, target.config.batch_bytes), cluster_ids[name])
         for name, target in targets.items()
     }
 

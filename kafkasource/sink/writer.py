@@ -30,7 +30,6 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 from kafkasource import metrics
 from kafkasource.errors import KafkaSourceError, SchemaError, UnsupportedApiVersion
 from kafkasource.exactly_once.counts import TransactionCounts
-from kafkasource.exactly_once.crash_points import ABORTING, crash_point
 from kafkasource.exactly_once.driver.driver import ExactlyOnce
 from kafkasource.exactly_once.driver_transaction import DriverTransaction, read_file, write_file
 from kafkasource.exactly_once.names import TransactionalIds
@@ -251,7 +250,6 @@ class _Writer:
         `drivers`: the driver's transaction in each cluster, if no task reported it. Without any, nobody knows whose
         transactions are open; the next begin aborts them.
         """
-        crash_point(ABORTING)
         for name, last in drivers.items():
             target, results = self._targets[name], _results(messages, name)
             driver = results[0].driver if results else last

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from lab.campaign import crash_points
+
 NODES = (1, 2, 3)
 LANES = ("brokers", "network", "application", "members")
 
@@ -25,7 +27,6 @@ class Kind:
     variants: tuple[str, ...] = ("",)
 
 
-CRASH_POINTS = ("writing", "written", "kept", "deciding", "decided", "half_ended", "ended")
 ANSWERS = ("PRODUCE", "FETCH", "END_TXN", "INIT_PRODUCER_ID", "TXN_OFFSET_COMMIT", "OFFSET_COMMIT", "LIST_OFFSETS")
 HARMS = ("cut", "stall", "truncate")
 
@@ -43,7 +44,7 @@ TABLE = (
     Kind("refuse connections", "network", 2, (0.5, 5)),
     Kind("lose an answer", "network", 8, variants=tuple(f"{api} {harm}" for api in ANSWERS for harm in HARMS)),
     Kind("kill a Python process", "application", 4),
-    Kind("crash at a point", "application", 5, variants=CRASH_POINTS),
+    Kind("crash at a point", "application", 5, variants=crash_points.POINTS),
     Kind("kill the driver", "application", 2),
     Kind("hang a Python process", "application", 2, (1, 14)),
     Kind("kill an executor", "application", 2),

@@ -17,7 +17,7 @@ from descendants import descendants
 from java_programs import SHORT_LIVED_JVM
 from spark_processes import linked_spark_home
 
-from kafkasource.exactly_once import crash_points
+from lab.campaign import crash_points
 from lab.campaign.members import Members
 from lab.campaign.planted import ENVIRONMENT as PLANTED
 from lab.campaign.queries import MEMBERS, Names
@@ -38,9 +38,8 @@ class Programs:
     def __init__(self, folder: Path, bugs: Sequence[str], more: Mapping[str, str] = MappingProxyType({})) -> None:
         self._folder = folder
         (folder / "tmp").mkdir()
-        paths = [str(ROOT)] if not bugs else [str(ROOT / "lab" / "campaign" / "planted" / "at_start"), str(ROOT)]
         self._environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join(paths),
+            "PYTHONPATH": os.pathsep.join([str(crash_points.AT_START), str(ROOT)]),
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",

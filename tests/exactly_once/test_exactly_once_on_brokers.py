@@ -20,24 +20,21 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 from transaction_fakes import FakeContext
 
 from kafkasource.errors import DeadlineExceeded, KafkaSourceError, UnsupportedApiVersion
-from kafkasource.exactly_once.crash_points import POINTS
 from kafkasource.exactly_once.decision_status import LastBatch, StatusLog
 from kafkasource.exactly_once.driver import begin as batch_begin
-from kafkasource.exactly_once.driver import commit as batch_commit
 from kafkasource.exactly_once.driver.driver import ExactlyOnce
 from kafkasource.exactly_once.errors import CannotWriteOnce, LostDecision, LostTransactions
 from kafkasource.exactly_once.names import TransactionalIds
 from kafkasource.exactly_once.query_identity import IdentitySource
-from kafkasource.exactly_once.task import transactions as task_transactions
 from kafkasource.exactly_once.task.plan import TaskResult
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.cluster.routing import GROUP, TRANSACTION
 from kafkasource.kafka.config import ClientConfig
-from kafkasource.sink import task as sink_task
 from kafkasource.sink import writer
 from kafkasource.sink.clusters import targets
 from kafkasource.testing.broker import Broker
 from kafkasource.types import TopicPartition
+from lab.campaign import crash_points
 
 pytestmark = pytest.mark.broker
 
@@ -85,9 +82,8 @@ class Query:
         self.done = set()
         self.crash_at = None
         monkeypatch.setattr(writer.TaskContext, "get", lambda: self.context)  # type: ignore[attr-defined]
-        for module in (batch_commit, task_transactions, sink_task):
-            monkeypatch.setattr(module, "crash_point", self.crash_point)
-        monkeypatch.setattr(task_transactions, "crashes_at", lambda name: name == self.crash_at)
+        for point in crash_points.TABLE:
+            crash_points.wrap(point, lambda name: self.crash_point(name), monkeypatch.setattr)
 
     def crash_point(self, name):
         if name == self.crash_at:
@@ -175,13 +171,13 @@ the_older_in_make_extended = on(pytest.param("3.9.2", marks=pytest.mark.extended
 )
 def test_a_crash_at_each_point_loses_and_doubles_nothing(servers, monkeypatch, atomic):
     query = Query(servers, monkeypatch, atomicBatch=atomic)
-    for batch_id, point in enumerate(POINTS):
+    for batch_id, point in enumerate(crash_points.POINTS):
         query.run(batch_id)
         query.crash_at = point
         with pytest.raises(Crash):
             query.run(batch_id + 1)
-    query.run(len(POINTS) + 1)
-    assert query.seen() == query.expected(len(POINTS) + 1)
+    query.run(len(crash_points.POINTS) + 1)
+    assert query.seen() == query.expected(len(crash_points.POINTS) + 1)
 
 
 @pytest.mark.extended
@@ -418,7 +414,7 @@ def test_what_was_decided_is_waited_for_and_finished_while_its_markers_cannot_be
                 broker.pause(keeper)
             crash_point(name)
 
-        monkeypatch.setattr(batch_commit, "crash_point", pausing)
+        monkeypatch.setattr(query, "crash_point", pausing)
         query.crash_at = "decided"
         driver = ExactlyOnce(hasty, ids, timeout_ms=60_000)
         try:

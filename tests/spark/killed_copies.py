@@ -1,7 +1,7 @@
 """An application that copies a topic and is killed again and again. Another client reads its copies.
 
 The application runs in processes of its own (exactly_once_app.py). Here its input is written, it is told where the next
-of its processes is to kill itself (`exactly_once.crash_points`) or is killed from outside, and in the end
+of its processes is to kill itself (`lab.campaign.crash_points`) or is killed from outside, and in the end
 confluent-kafka reads the copies at read_committed.
 """
 
@@ -27,9 +27,10 @@ from descendants import descendants
 from java_programs import SHORT_LIVED_JVM
 from spark_processes import linked_spark_home
 
-from kafkasource.exactly_once.crash_points import ENVIRONMENT, POINTS
+from lab.campaign import crash_points
 from lab.campaign.whole_files import write_whole
 
+INSTALL = "from lab.campaign.crash_points import install\n\ninstall()\n"
 APP = Path(__file__).with_name("exactly_once_app.py")
 ROOT = APP.parent.parent.parent
 PATIENCE_S = 120.0  # for what must happen on however slow a machine
@@ -58,14 +59,14 @@ class Application:
             {"bootstrap.servers": bootstrap_servers, "linger.ms": 0, "enable.idempotence": True, "log_level": 0}
         )
         self.folder = Path(tempfile.mkdtemp(prefix="copies-"))  # a short path: unix sockets are made in it
-        for name, text in (modules or {}).items():
-            (self.folder / f"{name}.py").write_text(text)
+        for name, text in {"sitecustomize": "", **(modules or {})}.items():
+            (self.folder / f"{name}.py").write_text(INSTALL + text if name == "sitecustomize" else text)
         (self.folder / "tmp").mkdir()
         sinks = [json.dumps({"topic": self.copies[name].topic, **options}) for name, options in queries.items()]
         self._command = [sys.executable, str(APP), bootstrap_servers, self.source, str(self.folder), master, *sinks]
         self._crash_file = self.folder / "crash"
         self._environment = os.environ | {
-            ENVIRONMENT: str(self._crash_file),
+            crash_points.ENVIRONMENT: str(self._crash_file),
             "PYTHONPATH": os.pathsep.join([str(self.folder), str(ROOT), os.environ.get("PYTHONPATH", "")]),
             "SPARK_HOME": str(linked_spark_home(self.folder / "spark")),
             "JAVA_TOOL_OPTIONS": f"{JAVA}{self.folder}/tmp",
@@ -129,14 +130,14 @@ class Application:
             started, (turn, kind) = time.monotonic(), divmod(number, 10)
             if kind < 8:
                 what = "process at a point"
-                self.crash(POINTS[(number - 2 * turn) % len(POINTS)])
+                self.crash(crash_points.POINTS[(number - 2 * turn) % len(crash_points.POINTS)])
             elif kind == 8:
                 what = "process at random"
                 self.goes_on()
                 self.kill_one(random, random.uniform(0, 1))
             elif turn % 2 == 0:
                 what = "application at a point"  # Spark's abort has no time to run
-                self.crash(POINTS[(3 + turn // 2) % len(POINTS)])
+                self.crash(crash_points.POINTS[(3 + turn // 2) % len(crash_points.POINTS)])
                 self.restart()
             else:
                 what = "application at random"

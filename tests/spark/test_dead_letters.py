@@ -18,7 +18,7 @@ from fake_registry import a_registry
 from kept_schemas import framed
 from pyspark.errors import PySparkException
 
-from kafkasource.exactly_once.crash_points import POINTS, REFUSED
+from lab.campaign.crash_points import POINTS, REFUSED
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 

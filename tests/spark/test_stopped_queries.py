@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 from chosen_cases import pairs
 
-from kafkasource.exactly_once.crash_points import ABORTING
 from kafkasource.exactly_once.query_identity import IdentitySource
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
+from lab.campaign.crash_points import ABORTING
 
 pytestmark = [pytest.mark.spark]
 

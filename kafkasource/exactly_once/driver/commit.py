@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from kafkasource.errors import DeadlineExceeded, KafkaSourceError, UnsupportedApiVersion
 from kafkasource.exactly_once.counts import TransactionCounts
-from kafkasource.exactly_once.crash_points import crash_point
 from kafkasource.exactly_once.decision import Decision
 from kafkasource.exactly_once.decision_status import DecisionStatus
 from kafkasource.exactly_once.driver.moves import move
@@ -35,7 +34,6 @@ class BatchCommit:
 
         Raises NotDecided where the tasks are not of one batch.
         """
-        crash_point("written")
         self._prefix = prefix
         self._driver, query_id = driver_of(results)
         self._results = results
@@ -80,7 +78,6 @@ class BatchCommit:
         }
         event = BatchEvent.WROTE_LOST if self._replaces else BatchEvent.WROTE
         move(f"batch {self._decision.batch_id}", BatchState.RETURNED, event, steps)
-        crash_point("ended")
         self._tell_first()
         if self._prefix.atomic:
             return self._driver.counts(1, 1)
@@ -187,7 +184,6 @@ class BatchCommit:
     def _keep_deciding(self) -> BatchEvent:
         if self._status is not None:
             self._prefix.status.write(self._status, self._places)
-            crash_point("kept")
         return BatchEvent.KEPT
 
     def _send_decision(self) -> BatchEvent:
@@ -198,7 +194,6 @@ class BatchCommit:
             if version == 1:
                 transactions.add_offsets(ids.driver, driver.producer, ids.marker_group)
             transactions.commit_offsets(ids.driver, driver.producer, ids.marker_group, offsets, version)
-            crash_point("deciding")
         except GONE as error:
             self._refusal = self._not_decided(error)
             return BatchEvent.FENCED
@@ -239,7 +234,6 @@ class BatchCommit:
     # After the decision.
 
     def _commit_tasks(self) -> BatchEvent:
-        crash_point("decided")
         if self._decision.kind == "stream":
             self._lost = self._prefix.tasks.commit_all(self._decision, self._written)
         else:

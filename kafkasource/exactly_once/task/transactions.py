@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkasource.errors import BrokerError, InvalidProducerIdMapping, KafkaSourceError, UnsupportedApiVersion
-from kafkasource.exactly_once.crash_points import crash_point, crashes_at
 from kafkasource.exactly_once.decision import Decision
 from kafkasource.exactly_once.errors import FENCED, GONE, NotDecided, not_open_text
 from kafkasource.exactly_once.names import TransactionalIds, WrittenTransaction
@@ -72,11 +71,8 @@ class TaskTransactions:
     def commit_all(
         self, decision: Decision, transactions: Sequence[WrittenTransaction]
     ) -> tuple[WrittenTransaction, ...]:
-        """The same, with a crash point in the middle. Returns those that are gone."""
-        half = len(transactions) // 2 if crashes_at("half_ended") else 0
-        gone = self.commit(decision, transactions[:half])
-        crash_point("half_ended")
-        gone |= self.commit(decision, transactions[half:])
+        """The same. Returns those that are gone."""
+        gone = self.commit(decision, transactions)
         return tuple(each for each in transactions if each.slot in gone)
 
     def abort(self, transactions: Iterable[WrittenTransaction], transaction_version: int) -> None:

@@ -13,7 +13,7 @@ other keys and values are the bytes that the record has, or should have had.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
@@ -116,11 +116,9 @@ def of_records(
     )
 
 
-def topic_for_records(
-    topic: str, partitioner: Partitioner, cluster_id: str | None, taking: Callable[[], None] = lambda: None
-) -> DeadLetterTopic:
+def topic_for_records(topic: str, partitioner: Partitioner, cluster_id: str | None) -> DeadLetterTopic:
     """The topic of dead letters as a delivery needs it. `cluster_id`: of the cluster that is written to."""
-    return DeadLetterTopic(topic, partitioner, partial(of_records, topic, cluster_id), taking)
+    return DeadLetterTopic(topic, partitioner, partial(of_records, topic, cluster_id))
 
 
 def count_rows(cluster: str, topics: Sequence[str], errors: Sequence[CannotEncodeColumn]) -> None:

@@ -30,7 +30,6 @@ class DeadLetterTopic:
     partitioner: Partitioner
     # Makes dead letters of the records with these numbers, by the reason of each.
     letters_of: Callable[[TopicPartition, RecordColumns, Mapping[int, str]], Rows]
-    taking: Callable[[], None] = lambda: None  # the task's thread is about to hand dead letters over
 
 
 class Delivery:
@@ -141,8 +140,6 @@ class Delivery:
         with self._settled:
             taken, self._set_aside = self._set_aside, []
             self.flushing = False  # there is more to append
-        if self.dead_letters is not None:
-            self.dead_letters.taking()
         return taken
 
     def abandon(self, error: BaseException) -> None:

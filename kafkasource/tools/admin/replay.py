@@ -34,7 +34,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
-from kafkasource.exactly_once.crash_points import crash_point
 from kafkasource.exactly_once.decision import MAX_METADATA_BYTES
 from kafkasource.exactly_once.decision_status import RETENTION_MS
 from kafkasource.formats.dead_letters.headers import PREFIX, TOPIC
@@ -232,12 +231,10 @@ class Replay:
                 with self._aborting(transaction):
                     sent = self._send(producer, transaction, rows, origins)
                     self._mark(transaction, done)
-                    crash_point("deciding")
                     given = transactions.end(self._group, transaction.producer, True, version)
                 if refused := sent.pop(self._choice.topic, 0):
                     self.passed_over[f"their topics refuse them: dead letters of {self._choice.topic} again"] += refused
                 self.sent.update(sent)
-                crash_point("ended")
                 self._keep(done)
                 transaction = transaction.following(given)
         finally:

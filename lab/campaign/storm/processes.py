@@ -12,8 +12,7 @@ from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 
-from kafkasource.exactly_once import crash_points
-from lab.campaign import clock, login
+from lab.campaign import clock, crash_points, login
 from lab.campaign.members import Members
 from lab.campaign.processes import Programs
 from lab.campaign.queries import MEMBERS, POLICIES, SINKS, Names

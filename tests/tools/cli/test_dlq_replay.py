@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_producer import ordered_producer
 from confluent_reader import messages_of
 
-from kafkasource.exactly_once.crash_points import ENVIRONMENT
 from kafkasource.tools.cli import main
+from lab.campaign import crash_points
 
 pytestmark = pytest.mark.broker
 
@@ -122,7 +122,7 @@ def test_a_run_that_is_killed_leaves_the_next_one_to_send_the_rest_once(letters,
     letters.write(CUT, 5)
     file = tmp_path / "crash"
     file.write_text(point)
-    killed = letters.command(**{ENVIRONMENT: str(file)})
+    killed = letters.command(**crash_points.environment(file))
     assert killed.returncode == -signal.SIGKILL
     assert letters.run()["sent"] == ({letters.origin: 5} if point == "deciding" else {})
     assert letters.came_back() == letters.expected(range(5))

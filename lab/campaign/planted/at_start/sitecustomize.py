@@ -1,9 +1,12 @@
-"""Python imports this at the start of each process that has this folder on its path: it plants the named bugs."""
+"""Python imports this at the start of each process that has this folder on its path: it puts crash points and the named
+bugs into the process."""
 
 import os
 
+from lab.campaign import crash_points
 from lab.campaign.planted import ENVIRONMENT
 
+crash_points.install()
 if names := os.environ.get(ENVIRONMENT):
     from lab.campaign.planted.bugs import BUGS
     from lab.campaign.planted.hook import after_import
