@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kafkasource
-from kafkasource.escaping import escaped
+from kafkasource.errors import escaped
 from kafkasource.spark import logs
 
 C1 = range(0x80, 0xA0)

@@ -19,7 +19,7 @@ The rooms, from the top. Each imports only those below it:
     security   TLS, SASL, secrets     protocol   messages, frames     records   record batches, the kernel
     memory     a process's memory as a budget
 
-The package imports `errors`, `types`, `escaping` and `version`, nothing else of kafkasource. A newcomer starts with
+The package imports `errors`, `types` and `version`, nothing else of kafkasource. A newcomer starts with
 `cluster.caller`: one call with its retries.
 """
 

@@ -8,5 +8,5 @@ workers     the interpreter of Spark's Python processes, and its packages
 tracebacks  errors that reach Spark's user as their text alone
 logs        the levels and the format of our log lines in these processes
 
-It imports `errors`, `escaping` and `kafka.process`. A newcomer starts with `releases`.
+It imports `errors` and `kafka.process`. A newcomer starts with `releases`.
 """

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 
-from kafkasource.escaping import escaped
+from kafkasource.errors import escaped
 
 NAMES = ("admin", "cli", "client", "group", "memory", "metrics", "mirror", "options", "sink", "source", "web")
 _LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARNING": logging.WARNING, "ERROR": logging.ERROR}

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkasource import metrics
-from kafkasource.errors import BadRecord
-from kafkasource.escaping import escaped
+from kafkasource.errors import BadRecord, escaped
 from kafkasource.formats.framing import Side
 from kafkasource.formats.reading.formats import BAD_RECORD_TYPE, RowFormats
 from kafkasource.formats.rows import MIB, SIZES_OF_INPUT, BadRow, TypedRows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kafkasource.escaping import escaped
+from kafkasource.errors import escaped
 
 # A secret key of S3 may have slashes that nobody has encoded, so it ends at the word's last @.
 _PASSWORD = re.compile(r"(://[^/@:\s]*):\S*@")

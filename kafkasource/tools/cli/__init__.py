@@ -27,8 +27,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from kafkasource import __version__
-from kafkasource.errors import KafkaSourceError
-from kafkasource.escaping import escaped
+from kafkasource.errors import KafkaSourceError, escaped
 from kafkasource.kafka.security.quoting import without_password
 from kafkasource.options.spelling import did_you_mean
 from kafkasource.tools.cli.terminal import safe_output

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from kafkasource.escaping import escaped
+from kafkasource.errors import escaped
 from kafkasource.tools.cli.json_values import as_bytes, encode, is_binary, json_values, moments
 from kafkasource.tools.cli.terminal import escaped_bytes
 from kafkasource.types import BAD_RECORD_COLUMN

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
-from kafkasource.escaping import escaped
+from kafkasource.errors import escaped
 from kafkasource.mirror.source_run import name_of
 from kafkasource.options.spelling import lag_in_words
 from kafkasource.tools.cli.terminal import beneath

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from kafkasource.escaping import escaped
+from kafkasource.errors import escaped
 from kafkasource.options.spelling import size
 
 Cell = str | int | None

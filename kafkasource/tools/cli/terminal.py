@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
-from kafkasource.escaping import escaped
+from kafkasource.errors import escaped
 
 
 def escaped_bytes(data: bytes) -> bytes:

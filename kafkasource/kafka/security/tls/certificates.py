@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
-from kafkasource.escaping import escaped
+from kafkasource.errors import escaped
 from kafkasource.kafka.security.tls.der import (
     BOOLEAN,
     GENERALIZED_TIME,
