@@ -170,13 +170,13 @@ spark-4.3: .venv-newest/.ready
 spark-4.0 spark-4.1: spark-%: .venv-%/.ready
 	.venv-$*/bin/python -m pytest -q $(SPARK_TESTS) $(ON_EACH) $(call files_with,spark)
 
-# The site, into build/site. A dead link or a page outside the navigation is an error.
+# The site, into build/site. A dead link is an error.
 docs: .venv-docs/.ready
-	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs -q build
-	@echo "the site is in build/site; .venv-docs/bin/python -m mkdocs serve shows it at http://127.0.0.1:8000"
+	.venv-docs/bin/python scripts/site_pages.py
+	@echo "the site is in build/site; python3 -m http.server -b 127.0.0.1 -d build/site shows it at http://127.0.0.1:8000"
 
 .venv-docs/.ready: pyproject.toml
-	@python3 -m venv .venv-docs && .venv-docs/bin/python -m pip -q --disable-pip-version-check install \
+	@$$(scripts/find_python.sh newest) -m venv .venv-docs && .venv-docs/bin/python -m pip -q --disable-pip-version-check install \
 		$$(sed -n '/^docs = \[/,/^]/s/^ *"\([^"]*\)".*/\1/p' pyproject.toml) && touch $@
 
 # The kernel under AddressSanitizer and UBSan: minutes, for whoever changes it; a part of make extended.

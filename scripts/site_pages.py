@@ -1,21 +1,25 @@
-"""A hook of mkdocs: makes pages of files outside docs/, and adapts links to files.
+"""Builds the site: gathers its pages in build/docs, from which Zensical makes build/site/VERSION. `make docs` runs it.
 
 The documents link to each other as they lie in the repository, so that they can be read there. On the site a link to a
 file that is a page leads to that page. A link to any other file of the repository becomes its name. A link to a file
-that does not exist stays, and mkdocs, which is strict, fails for it.
+that does not exist is an error here; Zensical finds links to titles that do not exist.
+
+Each folder of build/site is a version. The pages show those that build/site/versions.json lists.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import posixpath
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
-from mkdocs.structure.pages import Page
-
 ROOT = Path(__file__).parent.parent
+SITE = ROOT / "build" / "site"
 PAGES = {  # a file of the repository: its page
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
@@ -26,49 +30,71 @@ PAGES = {  # a file of the repository: its page
     "lab/benchmarks/results/mirror.md": "figures-mirror.md",
     "lab/benchmarks/results/full.svg": "full.svg",
 }
-FILES = {page: file for file, page in PAGES.items()}
 ALIASES = {"docs/README.md": "index.md", "lab/benchmarks": "figures.md"}
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
 _CODE = re.compile(r"`[^`\n]+`")
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
 
-def _title(file: str) -> str:
-    first, _, _ = (
-        (ROOT / file).read_text(encoding="utf-8").partition("\n") if (ROOT / file).exists() else (file, "", "")
-    )
-    return first.removeprefix("# ")
+def _text(file: str) -> str:
+    return (ROOT / file).read_text(encoding="utf-8")
 
 
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    for file, page in PAGES.items():
-        files.append(File.generated(config, page, abs_src_path=str(ROOT / file)))
-    return files
-
-
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    here = page.file.src_uri
-    source = FILES.get(here, f"docs/{here}")
+def adapted(source: str, page: str) -> str:
+    """The text of the file `source` as the page `page`. Raises FileNotFoundError for a link to no file."""
 
     def linked(match: re.Match[str]) -> str:
         image, text, target, anchor = match.groups()
         if "://" in target or target.startswith("mailto:"):
             return match.group()
         file = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+        if not (ROOT / file).exists():
+            raise FileNotFoundError(f"{source} links to {target}, which does not exist")
         found = (
             PAGES.get(file) or ALIASES.get(file) or (file.removeprefix("docs/") if file.startswith("docs/") else None)
         )
-        if found is None and (ROOT / file).exists():
-            return f"`{file}`" if text.strip("`") in (target, file) else f"{text} (`{file}`)"
         if found is None:
-            return match.group()
+            return f"`{file}`" if text.strip("`") in (target, file) else f"{text} (`{file}`)"
         if text.endswith(".md"):  # a document named by its file, as is usual in the repository
-            text = _title(FILES.get(found, f"docs/{found}"))
-        return f"{image}[{text}]({posixpath.relpath(found, posixpath.dirname(here))}{anchor or ''})"
+            text = _text(file).partition("\n")[0].removeprefix("# ")
+        return f"{image}[{text}]({posixpath.relpath(found, posixpath.dirname(page))}{anchor or ''})"
 
     def plain(match: re.Match[str]) -> str:
         """In a table, GitHub needs `\\|` for a bar in code. The site's Markdown would show the backslash."""
         return match.group().replace("\\|", "|")
 
-    parts = _FENCED.split(markdown)
+    parts = _FENCED.split(_text(source))
     return "".join(part if part.startswith("```") else _CODE.sub(plain, _LINK.sub(linked, part)) for part in parts)
+
+
+def gather(folder: Path) -> None:
+    """Make the folder that Zensical reads: docs/ without its README, and the pages of files outside it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", folder, ignore=lambda where, _: ["README.md"] if where == str(ROOT / "docs") else [])
+    documents = {f"docs/{path.relative_to(folder)}": str(path.relative_to(folder)) for path in folder.rglob("*.md")}
+    for file, page in (documents | PAGES).items():
+        if page.endswith(".md"):
+            (folder / page).write_text(adapted(file, page), encoding="utf-8")
+        else:
+            shutil.copy(ROOT / file, folder / page)
+
+
+def build(version: str) -> None:
+    """Build the site of a version beside those of others. Ends the program where Zensical finds a fault."""
+    command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | {"SITE_DIR": f"build/site/{version}"}, check=False)
+    if done.returncode:
+        sys.exit(done.returncode)
+    versions = sorted((path.parent.name for path in SITE.glob("*/index.html")), key=_by_number, reverse=True)
+    listed = [{"version": name, "title": name, "aliases": ["latest"][index:]} for index, name in enumerate(versions)]
+    (SITE / "versions.json").write_text(json.dumps(listed), encoding="utf-8")
+    (SITE / "index.html").write_text(f'<meta http-equiv="refresh" content="0; url={versions[0]}/">', encoding="utf-8")
+
+
+def _by_number(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)]
+
+
+if __name__ == "__main__":
+    gather(ROOT / "build" / "docs")
+    build(re.findall(r'"(.+)"', _text("kafkasource/version.py"))[-1])
