@@ -1,9 +1,9 @@
 """Every error the package raises, and THE table of Kafka's error codes.
 
-The root is `KafkaSourceError`. An error code from a broker is a `BrokerError`. Its row in the table says whether a
-retry can help, and whether the client must refresh the metadata first. Both are as in Kafka's own `Errors` enum; a
-test compares them with the jar. A fault on the way to the broker is a `TransportError`. Bytes that break the protocol
-are a `ProtocolError`.
+The root is `KafkaSourceError`. An error code from a broker is a `BrokerError`, and its row in the table says what the
+code means to a client. Codes, names, `retriable` and `refresh_metadata` are those of Kafka's own `Errors` enum, except
+for code 8; a test compares them with the jar. A fault on the way to the broker is a `TransportError`. Bytes that break
+the protocol are a `ProtocolError`.
 
 Others choose names that errors quote, and a terminal obeys what is in them: a control character changes its colours,
 its title or its keyboard, U+202E turns the order of letters around, U+200B hides in a name. `escaped` makes text safe
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 _NOT_SHOWN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # controls, formats (order and width), half surrogate pairs, line ends
 
@@ -64,6 +64,12 @@ class ProtocolError(KafkaSourceError):
 
 class AnswerTooLarge(ProtocolError):
     """A broker's answer would take more memory than we give to one. The same request gets the same answer again."""
+
+
+class PartitionUnanswered(ProtocolError):
+    """A broker's answer to Produce leaves out a partition. The next answer may have it."""
+
+    retriable = True
 
 
 class CorruptRecordBatch(ProtocolError):
@@ -283,16 +289,21 @@ class SchemaRefused(RegistryError):
 
 @dataclass(frozen=True, slots=True)
 class ErrorCode:
-    """One row of Kafka's error table."""
+    """One row of the error table."""
 
     code: int
     name: str  # Kafka's name, as its logs and tools print it
-    retriable: bool  # Java: RetriableException
-    refresh_metadata: bool  # Java: InvalidMetadataException
     doc: str  # the meaning, and the user's next step
+    retriable: bool = False  # Java: RetriableException
+    refresh_metadata: bool = False  # Java: InvalidMetadataException
+    refresh_coordinator: bool = False  # the client must find the coordinator of the group or transaction again
+    unknown: bool = False  # neither the broker nor this client knows the cause
+    no_such_topic: bool = False  # the broker does not know the topic
+    nothing_stored: bool = False  # Produce: the broker has stored nothing of the batch, and will not
+    refuses_record: bool = False  # Produce: the reason is in one record; without it, the broker takes the others
+    transaction_gone: bool = False  # the transaction has ended otherwise: its producer was fenced, or it was aborted
+    fenced: bool = False  # the transactional id is no longer this producer's
 
-
-_BROKER_NOT_AVAILABLE = 8  # Java's clients give up on it; librdkafka asks for metadata and tries again, as we do
 
 E = TypeVar("E", bound="BrokerError")
 
@@ -300,34 +311,28 @@ E = TypeVar("E", bound="BrokerError")
 class BrokerError(KafkaSourceError):
     """A broker answered with an error code. `context` names the request, topic, partition or group.
 
-    Codes that callers distinguish have a subclass; `error_for` chooses it. Catch the class, or compare `code`.
+    Codes that callers distinguish have a subclass; `error_for` chooses it. Catch the class, or ask the `row`.
     """
 
     CODE: ClassVar[int] = 0  # of a class that stands for one code
 
-    def __init__(self, code: int, context: str = "") -> None:
+    def __init__(self, code: int, context: str = "", *, retriable: bool | None = None) -> None:
+        """`retriable`: given where the request, not the code, decides whether a retry can help."""
         super().__init__(code, context)
         self.code = code
         self.context = context
-        row = TABLE.get(code) or ErrorCode(code, f"ERROR_{code}", False, False, "A code newer than this client knows.")
-        self.name = row.name
-        self.doc = row.doc
-        self.retriable = row.retriable or code == _BROKER_NOT_AVAILABLE
-        self.refresh_metadata = row.refresh_metadata or code == _BROKER_NOT_AVAILABLE
+        self.name, self.doc = self.row.name, self.row.doc
+        self.retriable = self.row.retriable if retriable is None else retriable
+        self.refresh_metadata = self.row.refresh_metadata
 
     @property
-    def refresh_coordinator(self) -> bool:
-        """Whether the client must find the coordinator of the group or transaction again before it retries."""
-        return self.code in (14, 15, 16)
-
-    @property
-    def is_unknown(self) -> bool:
-        """Whether the cause is unknown: to the broker (code -1), or to this client, which has no row for the code."""
-        return self.code == -1 or self.code not in TABLE
+    def row(self) -> ErrorCode:
+        """The code's row in the table."""
+        return row_of(self.code)
 
     def at(self: E, context: str) -> E:
         """The same error with another context."""
-        return type(self)(self.code, context, *self.args[2:])
+        return type(self)(self.code, context, *self.args[2:], retriable=self.retriable)
 
     @property
     def reason(self) -> str:
@@ -346,8 +351,10 @@ class AuthorizationFailed(BrokerError):
     Both are empty where they are not known.
     """
 
-    def __init__(self, code: int, context: str = "", api: str = "", client: str = "") -> None:
-        super().__init__(code, context)
+    def __init__(
+        self, code: int, context: str = "", api: str = "", client: str = "", *, retriable: bool | None = None
+    ) -> None:
+        super().__init__(code, context, retriable=retriable)
         self.api = self.client = ""
         self.refused(api, client)
 
@@ -396,19 +403,32 @@ _GRANTS = {
 }
 
 
-FATAL, RETRY, REFRESH = (False, False), (True, False), (True, True)  # refresh metadata, then retry
+Columns: TypeAlias = dict[str, bool]  # those of a row that are true
+
+FATAL: Columns = {}
+UNKNOWN = {"unknown": True}
+RETRY = {"retriable": True}
+REFRESH = RETRY | {"refresh_metadata": True}
+NO_TOPIC = REFRESH | {"no_such_topic": True}
+FIND_COORDINATOR = RETRY | {"refresh_coordinator": True}
+NOT_STORED = {"nothing_stored": True}
+BAD_RECORD = NOT_STORED | {"refuses_record": True}
+GONE = {"transaction_gone": True}
+FENCED = GONE | {"fenced": True}
+"""A newer producer has the transactional id. Or brokers aborted the transaction when its time was up. Or they forgot an
+id that was not used for their `transactional.id.expiration.ms` (code 49)."""
 
 # fmt: off
 TABLE: dict[int, ErrorCode] = {
-    code: ErrorCode(code, name, *kind, doc)
-    for code, name, kind, doc in (
-        (-1, "UNKNOWN_SERVER_ERROR", FATAL,
+    code: ErrorCode(code, name, doc, **columns)
+    for code, name, columns, doc in (
+        (-1, "UNKNOWN_SERVER_ERROR", UNKNOWN,
          "The broker failed for a reason that has no code; its log (server.log) says why."),
         (0, "NONE", FATAL, "No error."),
         (1, "OFFSET_OUT_OF_RANGE", FATAL,
          "The offset is not in the log: it is below the log start, or above the log end."),
         (2, "CORRUPT_MESSAGE", RETRY, "The records fail their CRC, exceed a size, or lack a key in a compacted topic."),
-        (3, "UNKNOWN_TOPIC_OR_PARTITION", REFRESH,
+        (3, "UNKNOWN_TOPIC_OR_PARTITION", NO_TOPIC,
          "This server does not host this topic-partition: misspelt, deleted, or created a moment ago; "
          "check subscribe / topic."),
         (4, "INVALID_FETCH_SIZE", FATAL, "The requested fetch size is invalid."),
@@ -418,9 +438,10 @@ TABLE: dict[int, ErrorCode] = {
          "The asked broker no longer serves the partition: refresh metadata, then ask the new leader."),
         (7, "REQUEST_TIMED_OUT", RETRY,
          "The broker gave up waiting (often for replicas); the request may still have taken effect."),
-        (8, "BROKER_NOT_AVAILABLE", FATAL, "The broker is not available."),
+        # FATAL in Kafka's table and for Java's clients. Other servers give it while they start; librdkafka asks again.
+        (8, "BROKER_NOT_AVAILABLE", REFRESH, "The broker is not available."),
         (9, "REPLICA_NOT_AVAILABLE", REFRESH, "The replica is not available on this broker."),
-        (10, "MESSAGE_TOO_LARGE", FATAL,
+        (10, "MESSAGE_TOO_LARGE", BAD_RECORD,
          "A record batch is larger than the topic allows: raise the topic's max.message.bytes, or send smaller "
          "records."),
         (11, "STALE_CONTROLLER_EPOCH", FATAL, "The controller moved to another broker."),
@@ -428,15 +449,15 @@ TABLE: dict[int, ErrorCode] = {
          "The metadata string of an offset commit is larger than offset.metadata.max.bytes (4096) of the "
          "broker."),
         (13, "NETWORK_EXCEPTION", REFRESH, "The broker lost one of its own connections while it handled the request."),
-        (14, "COORDINATOR_LOAD_IN_PROGRESS", RETRY, "The coordinator is still loading its state."),
-        (15, "COORDINATOR_NOT_AVAILABLE", RETRY,
+        (14, "COORDINATOR_LOAD_IN_PROGRESS", FIND_COORDINATOR, "The coordinator is still loading its state."),
+        (15, "COORDINATOR_NOT_AVAILABLE", FIND_COORDINATOR,
          "There is no coordinator yet, for instance while the offsets or transaction topic is being created."),
-        (16, "NOT_COORDINATOR", RETRY, "The asked broker is no longer the coordinator: find it again."),
+        (16, "NOT_COORDINATOR", FIND_COORDINATOR, "The asked broker is no longer the coordinator: find it again."),
         (17, "INVALID_TOPIC_EXCEPTION", FATAL,
          "The topic's name is not legal (1 to 249 of a-z A-Z 0-9 . _ -), or the topic is internal."),
-        (18, "RECORD_LIST_TOO_LARGE", FATAL,
+        (18, "RECORD_LIST_TOO_LARGE", BAD_RECORD,
          "The record batch is larger than the broker's segment size: lower kafka.batch.size."),
-        (19, "NOT_ENOUGH_REPLICAS", RETRY,
+        (19, "NOT_ENOUGH_REPLICAS", RETRY | NOT_STORED,
          "Fewer in-sync replicas than the topic's min.insync.replicas: nothing was written; a broker may be "
          "down."),
         (20, "NOT_ENOUGH_REPLICAS_AFTER_APPEND", RETRY,
@@ -464,7 +485,7 @@ TABLE: dict[int, ErrorCode] = {
         (31, "CLUSTER_AUTHORIZATION_FAILED", FATAL,
          "No permission on the cluster. To write with 'kafka.enable.idempotence', grant IdempotentWrite on it (from "
          "Kafka 2.8 on Write on any topic will do), or set the option to false; otherwise, what the request needs."),
-        (32, "INVALID_TIMESTAMP", FATAL,
+        (32, "INVALID_TIMESTAMP", BAD_RECORD,
          "The record's timestamp is further from the broker's clock than the topic allows: correct the column "
          "timestamp, or the topic's message.timestamp.before.max.ms and .after.max.ms."),
         (33, "UNSUPPORTED_SASL_MECHANISM", FATAL,
@@ -483,17 +504,19 @@ TABLE: dict[int, ErrorCode] = {
         (43, "UNSUPPORTED_FOR_MESSAGE_FORMAT", FATAL,
          "The topic's message format on this broker cannot serve the request."),
         (44, "POLICY_VIOLATION", FATAL, "The cluster's policy refuses the request."),
-        (45, "OUT_OF_ORDER_SEQUENCE_NUMBER", FATAL,
+        (45, "OUT_OF_ORDER_SEQUENCE_NUMBER", NOT_STORED,
          "The batch's sequence does not follow the last one: a batch before it is missing, or this is an old "
          "duplicate."),
         (46, "DUPLICATE_SEQUENCE_NUMBER", FATAL, "The broker has these records already."),
-        (47, "INVALID_PRODUCER_EPOCH", FATAL, "A newer producer epoch exists: this producer is fenced."),
-        (48, "INVALID_TXN_STATE", FATAL, "The transaction is not in a state that allows this."),
-        (49, "INVALID_PRODUCER_ID_MAPPING", FATAL, "The producer id is not the one assigned to this transactional id."),
+        (47, "INVALID_PRODUCER_EPOCH", FENCED, "A newer producer epoch exists: this producer is fenced."),
+        (48, "INVALID_TXN_STATE", GONE, "The transaction is not in a state that allows this."),
+        (49, "INVALID_PRODUCER_ID_MAPPING", FENCED,
+         "The producer id is not the one assigned to this transactional id."),
         (50, "INVALID_TRANSACTION_TIMEOUT", FATAL,
          "The transaction timeout is larger than the broker's transaction.max.timeout.ms: lower "
          "kafka.transaction.timeout.ms."),
-        (51, "CONCURRENT_TRANSACTIONS", RETRY, "Another operation on the same transaction is still going on."),
+        (51, "CONCURRENT_TRANSACTIONS", RETRY | NOT_STORED,
+         "Another operation on the same transaction is still going on."),
         (52, "TRANSACTION_COORDINATOR_FENCED", FATAL, "Another broker is the transaction coordinator now."),
         (53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", FATAL,
          "No permission for the transactional id: grant Write and Describe on all that begin with the query's "
@@ -541,11 +564,11 @@ TABLE: dict[int, ErrorCode] = {
         (85, "NO_REASSIGNMENT_IN_PROGRESS", FATAL, "No partition reassignment is in progress."),
         (86, "GROUP_SUBSCRIBED_TO_TOPIC", FATAL,
          "The group reads the topic at the moment, so its offsets cannot be deleted."),
-        (87, "INVALID_RECORD", FATAL,
+        (87, "INVALID_RECORD", BAD_RECORD,
          "The broker refuses the record: its fields contradict each other, or the topic's rules."),
         (88, "UNSTABLE_OFFSET_COMMIT", RETRY, "A transaction that writes this group's offsets is still open."),
         (89, "THROTTLING_QUOTA_EXCEEDED", RETRY, "The client exceeded its quota and must wait."),
-        (90, "PRODUCER_FENCED", FATAL,
+        (90, "PRODUCER_FENCED", FENCED,
          "A newer producer with the same transactional id took over; this one must stop."),
         (91, "RESOURCE_NOT_FOUND", FATAL, "The request refers to something that does not exist."),
         (92, "DUPLICATE_RESOURCE", FATAL, "The request refers to the same thing twice."),
@@ -557,7 +580,7 @@ TABLE: dict[int, ErrorCode] = {
          "The brokers cannot forward the request: their security setup is wrong."),
         (98, "SNAPSHOT_NOT_FOUND", FATAL, "The snapshot does not exist."),
         (99, "POSITION_OUT_OF_RANGE", FATAL, "The position is outside the snapshot."),
-        (100, "UNKNOWN_TOPIC_ID", REFRESH,
+        (100, "UNKNOWN_TOPIC_ID", NO_TOPIC,
          "No topic has this id here: it was deleted (perhaps recreated under its name), or created a moment "
          "ago."),
         (101, "DUPLICATE_BROKER_REGISTRATION", FATAL, "The broker id is taken."),
@@ -604,6 +627,11 @@ TABLE: dict[int, ErrorCode] = {
 """Kafka's error codes, as of 4.3.1."""
 
 
+def row_of(code: int) -> ErrorCode:
+    """The code's row in the table. A code that is newer than the table has a row, too."""
+    return TABLE.get(code) or ErrorCode(code, f"ERROR_{code}", "A code newer than this client knows.", **UNKNOWN)
+
+
 _CLASSES: dict[int, type[BrokerError]] = {}  # by code; other codes are a BrokerError
 
 
@@ -629,6 +657,7 @@ InvalidTopic = _class_of(17)
 RecordListTooLarge = _class_of(18)
 NotEnoughReplicas = _class_of(19)
 IllegalGeneration = _class_of(22)
+InconsistentGroupProtocol = _class_of(23)
 UnknownMemberId = _class_of(25)
 RebalanceInProgress = _class_of(27)
 TopicAuthorizationFailed = _class_of(29, AuthorizationFailed)
@@ -642,6 +671,7 @@ TopicAlreadyExists = _class_of(36)
 InvalidPartitions = _class_of(37)
 InvalidConfig = _class_of(40)
 NotController = _class_of(41)
+UnsupportedForMessageFormat = _class_of(43)
 PolicyViolation = _class_of(44)
 OutOfOrderSequenceNumber = _class_of(45)
 DuplicateSequenceNumber = _class_of(46)
@@ -671,9 +701,9 @@ TransactionAbortable = _class_of(120)
 RebootstrapRequired = _class_of(129)
 
 
-def error_for(code: int, context: str = "") -> BrokerError:
+def error_for(code: int, context: str = "", *, retriable: bool | None = None) -> BrokerError:
     """The error of a code: an instance of its own class where there is one, else of `BrokerError`. Not raised."""
-    return _CLASSES.get(code, BrokerError)(code, context)
+    return _CLASSES.get(code, BrokerError)(code, context, retriable=retriable)
 
 
 def check(code: int, context: str = "") -> None:

@@ -46,9 +46,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from kafkasource.errors import InvalidTxnState, KafkaSourceError, UnsupportedApiVersion
+from kafkasource.errors import BrokerError, InvalidTxnState, KafkaSourceError, UnsupportedApiVersion
 from kafkasource.exactly_once.decision import Committed, Decision, Kind
-from kafkasource.exactly_once.errors import FENCED, UnreadableDecision
+from kafkasource.exactly_once.errors import UnreadableDecision
 from kafkasource.exactly_once.names import TransactionalIds
 from kafkasource.exactly_once.states import FOUND, Found, LastRecord, Status
 from kafkasource.kafka.cluster.transactions import DescribedTransaction
@@ -246,7 +246,9 @@ class StatusLog:
                 return commit
             except InvalidTxnState:
                 continue
-            except FENCED:
+            except BrokerError as error:
+                if not error.row.fenced:
+                    raise
                 return None
         return False  # nothing was begun
 

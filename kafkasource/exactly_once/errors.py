@@ -1,25 +1,12 @@
-"""Errors of exactly once, and the answers of a coordinator that mean that a transaction is gone."""
+"""Errors of exactly once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafkasource.errors import (
-    InvalidProducerEpoch,
-    InvalidProducerIdMapping,
-    InvalidTxnState,
-    KafkaSourceError,
-    ProducerFenced,
-)
+from kafkasource.errors import KafkaSourceError
 from kafkasource.exactly_once.names import WrittenTransaction
 from kafkasource.kafka.cluster.transactions import DescribedTransaction
-
-FENCED = (ProducerFenced, InvalidProducerEpoch, InvalidProducerIdMapping)
-"""A newer producer has the transactional id. Or brokers have aborted the transaction when its time was up. Or, with
-InvalidProducerIdMapping, they have forgotten an id that was not used for their `transactional.id.expiration.ms`."""
-
-GONE = (*FENCED, InvalidTxnState)
-"""A transaction cannot be ended as it should be: it was fenced, or aborted, which dialect 2 says as InvalidTxnState."""
 
 
 class LostTransactions(KafkaSourceError):

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkasource.errors import InvalidTxnState
+from kafkasource.errors import BrokerError, InvalidTxnState
 from kafkasource.exactly_once.decision import DecisionLog, Kind
 from kafkasource.exactly_once.decision_status import StatusLog
 from kafkasource.exactly_once.driver_transaction import DriverTransaction
-from kafkasource.exactly_once.errors import GONE, LostTransactions, lost_now_text, lost_text
+from kafkasource.exactly_once.errors import LostTransactions, lost_now_text, lost_text
 from kafkasource.exactly_once.names import TransactionalIds, WrittenTransaction
 from kafkasource.exactly_once.query_identity import QueryIdentity
 from kafkasource.exactly_once.states import BatchEvent
@@ -50,7 +50,9 @@ class Prefix:
             return BatchEvent.OWN_ENDED, after
         except InvalidTxnState:  # which only says that it had ended, or was never begun
             return BatchEvent.OWN_ENDED, driver.producer
-        except GONE:
+        except BrokerError as error:
+            if not error.row.fenced:
+                raise
             return BatchEvent.FENCED, driver.producer
 
     def tell_lost(self, kind: Kind, batch_id: int, lost: Iterable[WrittenTransaction]) -> BatchEvent:

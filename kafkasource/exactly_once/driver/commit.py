@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kafkasource.errors import DeadlineExceeded, KafkaSourceError, UnsupportedApiVersion
+from kafkasource.errors import BrokerError, DeadlineExceeded, KafkaSourceError, UnsupportedApiVersion
 from kafkasource.exactly_once.counts import TransactionCounts
 from kafkasource.exactly_once.decision import Decision
 from kafkasource.exactly_once.decision_status import DecisionStatus
 from kafkasource.exactly_once.driver.moves import move
 from kafkasource.exactly_once.driver.same_rows import require_same_rows
-from kafkasource.exactly_once.errors import GONE, DecidedNotCommitted, NotDecided, not_open_text
+from kafkasource.exactly_once.errors import DecidedNotCommitted, NotDecided, not_open_text
 from kafkasource.exactly_once.names import WrittenTransaction
 from kafkasource.exactly_once.prefix import Prefix
 from kafkasource.exactly_once.states import BatchAction, BatchEvent, BatchState
@@ -194,7 +194,9 @@ class BatchCommit:
             if version == 1:
                 transactions.add_offsets(ids.driver, driver.producer, ids.marker_group)
             transactions.commit_offsets(ids.driver, driver.producer, ids.marker_group, offsets, version)
-        except GONE as error:
+        except BrokerError as error:
+            if not error.row.transaction_gone:
+                raise
             self._refusal = self._not_decided(error)
             return BatchEvent.FENCED
         return BatchEvent.SENT

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkasource.errors import BrokerError, InvalidProducerIdMapping, KafkaSourceError, UnsupportedApiVersion
 from kafkasource.exactly_once.decision import Decision
-from kafkasource.exactly_once.errors import FENCED, GONE, NotDecided, not_open_text
+from kafkasource.exactly_once.errors import NotDecided, not_open_text
 from kafkasource.exactly_once.names import TransactionalIds, WrittenTransaction
 from kafkasource.kafka.cluster.caller import few
 from kafkasource.kafka.cluster.transactions import ONGOING, DescribedTransaction, Listed
@@ -62,10 +62,10 @@ class TaskTransactions:
         answers = self._transactions.end_each(self._named(transactions), True, decision.transaction_version)
         gone: dict[int, BrokerError] = {}
         for name, error in answers.items():
-            if isinstance(error, GONE):
-                gone[slots[name]] = error
-            elif error is not None:
+            if error is not None and not error.row.transaction_gone:
                 raise error
+            if error is not None:
+                gone[slots[name]] = error
         return gone
 
     def commit_all(
@@ -94,7 +94,9 @@ class TaskTransactions:
             self._transactions.init_producer_id(self._ids.driver, self._timeout_ms, driver)
         except UnsupportedApiVersion:
             pass  # before Kafka 2.5; nor can tasks look, before 3.0
-        except FENCED:
+        except BrokerError as error:
+            if not error.row.fenced:
+                raise
             return
         names = [self._ids.task(slot) for slot in slots]
         decided = set(self._named(last.transactions)) if last else set()
@@ -112,7 +114,7 @@ class TaskTransactions:
         if open_names:
             log.info("aborting the transactions of %d tasks that did not report: %s", len(open_names), few(open_names))
         for answer in self._transactions.init_producer_ids(open_names, self._timeout_ms, held_by).values():
-            if isinstance(answer, BrokerError) and not isinstance(answer, GONE):
+            if isinstance(answer, BrokerError) and not answer.row.transaction_gone:
                 raise answer
 
     def recover(

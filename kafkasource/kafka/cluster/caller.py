@@ -32,6 +32,7 @@ from kafkasource.errors import (
     KafkaSourceError,
     ProtocolError,
     RequestTimeout,
+    UnknownTopicOrPartition,
     UnstableOffsetCommit,
     error_for,
     refusal,
@@ -62,7 +63,6 @@ _MARKERS_MS = 10  # a transaction writes its markers after its last answer: some
 _REPEATABLE = (FIND_COORDINATOR, INIT_PRODUCER_ID)  # a producer id whose answer is lost does no harm
 
 T = TypeVar("T")
-X = TypeVar("X", bound=BaseException)
 
 
 class Caller:
@@ -104,16 +104,15 @@ class Caller:
         try:
             yield
         except BrokerError as error:
-            self.refusal(api, error)
-            raise
+            raise self.refusal(api, error) from None
 
-    def refusal(self, api: Api, error: X) -> X:
+    def refusal(self, api: Api, error: BrokerError) -> BrokerError:
         """The error. It says which API was refused to which client, if a permission is missing.
 
         A request that may be repeated is retried after an unknown error, as in librdkafka.
         """
-        if isinstance(error, BrokerError) and api in _REPEATABLE and error.is_unknown:
-            error.retriable = True
+        if api in _REPEATABLE and error.row.unknown:
+            return error_for(error.code, error.context, retriable=True)
         return refusal(error, api.name, self.network.identity)
 
     # One request.
@@ -219,12 +218,19 @@ class Caller:
 
     # With retries.
 
-    def retrying(self, what: str, attempt: Callable[[float], T], *, asked: Counter[int] | None = None) -> T:
+    def retrying(
+        self,
+        what: str,
+        attempt: Callable[[float], T],
+        *,
+        asked: Counter[int] | None = None,
+        propagation_ms: float = math.inf,
+    ) -> T:
         """Run `attempt(milliseconds left)` until it returns. Retriable errors lead to a retry, until the deadline.
 
         `what` names the call in DeadlineExceeded. `attempt` runs with the lock held. `asked`: how often each node was
         asked without success, kept by a caller that asks again because it doubts an answer; else each call starts at
-        zero.
+        zero. `propagation_ms`: UnknownTopicOrPartition is retried for this long.
         """
         start = self.now_ms()
         deadline = start + self.config.default_api_timeout_ms
@@ -241,7 +247,8 @@ class Caller:
                 if never_reached and self.network.bootstrap_is_hopeless():  # its text has the reasons
                     raise BootstrapHopeless(*self._no_broker(self.now_ms() - start).args) from None
                 garbled = isinstance(error, ProtocolError) and not isinstance(error, AnswerTooLarge)
-                if not error.retriable and not (never_reached and garbled):
+                absent = isinstance(error, UnknownTopicOrPartition) and self.now_ms() - start >= propagation_ms
+                if absent or (not error.retriable and not (never_reached and garbled)):
                     raise
                 if error.refresh_metadata:
                     with self.lock:

@@ -56,8 +56,9 @@ class Leaders:
         if known is not None:
             self._metadata.use(tp.topic)
             return known
-        patience = self._caller.now_ms() + PROPAGATION_MS
-        return self._caller.retrying(f"the leader of {tp}", lambda left: self._find([tp], patience, left)[tp])
+        return self._caller.retrying(
+            f"the leader of {tp}", lambda left: self._find([tp], left)[tp], propagation_ms=PROPAGATION_MS
+        )
 
     def ask(
         self,
@@ -73,7 +74,6 @@ class Leaders:
         """
         found: dict[TopicPartition, T] = {}
         outdated: set[str] = set()  # topics of partitions whose leader in metadata is older than we know it to be
-        patience = self._caller.now_ms() + PROPAGATION_MS
 
         def take(response: Body) -> list[BrokerError]:
             errors = []
@@ -94,21 +94,17 @@ class Leaders:
                 self._caller.asked_in_vain(self._caller.ask_metadata(sorted(outdated), left_ms).node_id)
                 outdated.clear()
             missing = [tp for tp in wanted if tp not in found]
-            bodies = {
-                node_id: body(led, left_ms) for node_id, led in _by_node(self._find(missing, patience, left_ms)).items()
-            }
+            bodies = {node_id: body(led, left_ms) for node_id, led in _by_node(self._find(missing, left_ms)).items()}
             errors = self._caller.send_all(api, bodies, left_ms, take)
             absent = [tp for tp in missing if tp not in found]
             if absent:
                 # Such an error needs an update of these topics. A caller that listed all topics has not named them, so
                 # the update would leave them out, and the old leader would be asked until the deadline.
                 self._metadata.keep({tp.topic for tp in absent})
-                raise _worst(errors, patience, self._caller.now_ms()) or ProtocolError(
-                    f"{api.name}: no answer for {few(absent)}"
-                )
+                raise _worst(errors) or ProtocolError(f"{api.name}: no answer for {few(absent)}")
 
         if wanted:
-            self._caller.retrying(f"{api.name} of {few(wanted)}", attempt)
+            self._caller.retrying(f"{api.name} of {few(wanted)}", attempt, propagation_ms=PROPAGATION_MS)
         return found
 
     def current_epoch(self, tp: TopicPartition, at_least: int | None = None) -> int:
@@ -118,9 +114,7 @@ class Leaders:
             return -1
         return max(known.leader_epoch, at_least or 0)
 
-    def _find(
-        self, partitions: Iterable[TopicPartition], patience_ms: float, left_ms: float
-    ) -> dict[TopicPartition, int]:
+    def _find(self, partitions: Iterable[TopicPartition], left_ms: float) -> dict[TopicPartition, int]:
         """Find the leaders, in the metadata or by one request. Raises a retriable BrokerError if a leader is
         missing."""
         metadata = self._metadata
@@ -136,17 +130,16 @@ class Leaders:
         leaders = {}
         for tp, leader in found.items():
             if leader is None:
-                raise self._why_no_leader(tp, patience_ms)
+                raise self._why_no_leader(tp)
             leaders[tp] = leader
         return leaders
 
-    def _why_no_leader(self, tp: TopicPartition, patience_ms: float) -> BrokerError:
+    def _why_no_leader(self, tp: TopicPartition) -> BrokerError:
         code = self._metadata.topic_errors.get(tp.topic, 0)
         if not code:
             absent = self._metadata.partition(tp) is None
             code = UnknownTopicOrPartition.CODE if absent else LeaderNotAvailable.CODE
-        error = self._caller.refusal(METADATA, topic_error(code, str(tp)))
-        return _patient(error, patience_ms, self._caller.now_ms())
+        return self._caller.refusal(METADATA, topic_error(code, str(tp)))
 
 
 class Coordinators:
@@ -171,7 +164,6 @@ class Coordinators:
         By default that is the first error that the answer holds anywhere. Brokers hear of a new topic one after the
         other, so UnknownTopicOrPartition is retried for `PROPAGATION_MS`.
         """
-        patience = self._caller.now_ms() + PROPAGATION_MS
         what = f"{api.name} of {key!r}"
 
         def attempt(left_ms: float) -> Body:
@@ -183,10 +175,9 @@ class Coordinators:
                     return check(answer, what)
             except KafkaSourceError as error:
                 self._forget_moved(kind, key, error)
-                _patient(error, patience, self._caller.now_ms())
                 raise
 
-        return self._caller.retrying(what, attempt)
+        return self._caller.retrying(what, attempt, propagation_ms=PROPAGATION_MS)
 
     def of(self, kind: int, key: str) -> int:
         """The node id of a coordinator, for a caller that sends to it without this class.
@@ -285,7 +276,7 @@ class Coordinators:
 
     def _forget_moved(self, kind: int, key: str, error: KafkaSourceError) -> None:
         """Look the coordinator up again after an error that may mean another one, or that it cannot be reached."""
-        if not isinstance(error, BrokerError) or error.refresh_coordinator:
+        if not isinstance(error, BrokerError) or error.row.refresh_coordinator:
             self._known.pop((kind, key), None)
 
     def _find_one(self, kind: int, key: str, left_ms: float) -> int:
@@ -352,20 +343,13 @@ def _partition_rows(response: Body) -> Iterator[tuple[TopicPartition, Body]]:
             yield TopicPartition(name, row["partition_index"] if "partition_index" in row else row["partition"]), row
 
 
-E = TypeVar("E", bound=KafkaSourceError)
+def _worst(errors: list[KafkaSourceError]) -> KafkaSourceError | None:
+    """The error to raise for several: a fatal one first, then that of a topic, which is fatal after a while."""
 
+    def order(error: KafkaSourceError) -> tuple[bool, bool, bool]:
+        return error.retriable, not isinstance(error, UnknownTopicOrPartition), not error.refresh_metadata
 
-def _patient(error: E, patience_ms: float, now_ms: float) -> E:
-    """The error. UnknownTopicOrPartition is not retriable any more once patience has ended."""
-    if isinstance(error, UnknownTopicOrPartition) and now_ms >= patience_ms:
-        error.retriable = False
-    return error
-
-
-def _worst(errors: list[KafkaSourceError], patience_ms: float, now_ms: float) -> KafkaSourceError | None:
-    """The error to raise for several: a fatal one first."""
-    errors = [_patient(error, patience_ms, now_ms) for error in errors]
-    return min(errors, key=lambda error: (error.retriable, not error.refresh_metadata), default=None)
+    return min(errors, key=order, default=None)
 
 
 def _find_body(kind: int, keys: list[str]) -> RequestBody:

@@ -22,9 +22,9 @@ from kafkasource.errors import (
     ProtocolError,
     RequestTimeout,
     TopicAlreadyExists,
-    UnknownTopicId,
     UnknownTopicOrPartition,
     error_for,
+    row_of,
 )
 from kafkasource.kafka.cluster.caller import PROPAGATION_MS, Caller, checked, few, message_in
 from kafkasource.kafka.network.metadata import TopicMetadata, topic_error
@@ -82,7 +82,7 @@ class Topics:
         late = self._caller.now_ms() >= patience_ms
         for name, code in errors.items():
             error = self._caller.refusal(METADATA, topic_error(code, f"topic {name!r}"))
-            if not late or not isinstance(error, (UnknownTopicOrPartition, UnknownTopicId)):
+            if not (late and error.row.no_such_topic):
                 raise error
         return {name: None if name in errors else self._metadata.topic(name) for name in names}
 
@@ -106,7 +106,7 @@ class Topics:
                 topic = self._metadata.topic(row["name"])
                 if topic is not None:
                     found.append(topic)
-                elif row["error_code"] not in (0, UnknownTopicOrPartition.CODE, UnknownTopicId.CODE):
+                elif row["error_code"] and not row_of(row["error_code"]).no_such_topic:
                     unknown[row["name"]] = row["error_code"]
                     if wanted is not None and not row.get("is_internal") and wanted(row["name"]):
                         error = error_for(row["error_code"], f"topic {row['name']!r} in the list of all topics")
@@ -240,19 +240,16 @@ class Topics:
             ours.update(row["name"] for row in answer[rows] if row["error_code"] == _REQUEST_TIMED_OUT)
             left[:] = refused
             if refused:
-                error = min(refused.values(), key=lambda each: each.retriable)  # the first that is for good, if any
+                error = min(refused.values(), key=_may_pass)  # the first that is for good, if any
                 moved = isinstance(error, NotController)
                 if moved:
                     self._caller.asked_in_vain(node_id)  # nor may it know who is
                 raise error
 
-        self._caller.retrying(f"{api.name} {few(names)}", attempt)
+        self._caller.retrying(f"{api.name} {few(names)}", attempt, propagation_ms=0)  # the controller knows all topics
 
     def _refusal(self, api: Api, row: Fields) -> BrokerError:
-        error = self._caller.refusal(api, error_for(row["error_code"], f"{api.name} {row['name']!r}{message_in(row)}"))
-        if isinstance(error, UnknownTopicOrPartition):
-            error.retriable = False  # the controller is where topics are made: it knows
-        return error
+        return self._caller.refusal(api, error_for(row["error_code"], f"{api.name} {row['name']!r}{message_in(row)}"))
 
     def _controller(self, left_ms: float, *, ask: bool) -> int:
         """The controller's node id; any node where the cluster names none (brokers before 0.10 do not). `ask`: the
@@ -334,6 +331,11 @@ class Topics:
                 f"{few(hidden)}: give it, too"
             )
         return [{"name": name, "value": value} for name, value in {**own, **changes}.items() if value is not None]
+
+
+def _may_pass(refusal: BrokerError) -> bool:
+    """Whether the controller may give another answer."""
+    return refusal.retriable and not isinstance(refusal, UnknownTopicOrPartition)
 
 
 def _warn_of_left_out(codes: Mapping[str, int]) -> None:

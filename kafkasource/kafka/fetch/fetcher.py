@@ -88,7 +88,7 @@ def recovery(error: KafkaSourceError) -> Recovery:
         return Recovery.FAIL  # a second fetch would meet the same error
     if isinstance(error, (ProtocolError, CorruptMessage)) or isinstance(error.__cause__, ProtocolError):
         return Recovery.RECONNECT
-    if isinstance(error, BrokerError) and error.is_unknown:
+    if isinstance(error, BrokerError) and error.row.unknown:
         return Recovery.REFRESH  # Java's consumer goes on too (FetchCollector.handleInitializeErrors)
     return Recovery.REFRESH if error.retriable else Recovery.FAIL
 

@@ -24,9 +24,8 @@ from kafkasource.errors import (
     ProtocolError,
     RebootstrapRequired,
     TopicAuthorizationFailed,
-    UnknownTopicId,
-    UnknownTopicOrPartition,
     error_for,
+    row_of,
 )
 from kafkasource.kafka.config import ClientConfig, backoff_ms
 from kafkasource.kafka.network.log_view import LogView, Verdict, compare
@@ -40,7 +39,7 @@ EPOCHS_HOLD = 9
 """The version of Metadata from which on its leader epochs can be relied on. Brokers before 2.4 serve older ones: while
 a partition is reassigned, they tell an epoch that the leader has left behind, and the leader refuses each request that
 names it (KAFKA-9212). Java's client ignores these epochs, too."""
-_NO_SUCH_TOPIC = (UnknownTopicOrPartition.CODE, UnknownTopicId.CODE)
+_FINAL_FOR_TOPIC = (TopicAuthorizationFailed.CODE, InvalidTopic.CODE)
 _AGREED_ANSWERS = 5  # franz-go's maxEpochRewinds
 _NAMED = 50  # partitions in a line of the log
 _MAX_BROKERS, _MAX_PARTITIONS = 10_000, 1_000_000  # of one answer; nothing real comes near
@@ -313,7 +312,7 @@ class Metadata:
         A wanted topic goes only if a broker that was asked for it has denied it, too: this broker may not know it yet.
         """
         named = {topic["name"] for topic in body["topics"]}
-        self.forget([name for name in self._wanted - named if self.topic_errors.get(name) in _NO_SUCH_TOPIC])
+        self.forget([name for name in self._wanted - named if row_of(self.topic_errors.get(name, 0)).no_such_topic])
         for known in (self._topics, self._rewound, self.topic_errors):
             for name in known.keys() - named - self._wanted:
                 del known[name]
@@ -325,7 +324,7 @@ class Metadata:
             return
         if code:
             self.topic_errors[name] = code
-            if code in _NO_SUCH_TOPIC:
+            if row_of(code).no_such_topic:
                 self._topics.pop(name, None)
                 self._rewound.pop(name, None)
             return
@@ -384,9 +383,7 @@ def topic_error(code: int, context: str) -> BrokerError:
     Only a name that is not valid and a missing permission for the topic are final, as in Java's clients. A server that
     starts or stops may say any other code, and something else to the next question.
     """
-    error = error_for(code, context)
-    error.retriable = error.retriable or not isinstance(error, (TopicAuthorizationFailed, InvalidTopic))
-    return error
+    return error_for(code, context, retriable=code not in _FINAL_FOR_TOPIC)
 
 
 def _node(broker: Body) -> Node:

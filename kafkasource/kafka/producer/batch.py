@@ -76,7 +76,7 @@ class ProducerBatch:
     record_count: int = 0  # records in `encoded`
     producer_id: int = -1  # -1: not idempotent; else the broker knows the batch from others by its sequence
     last_error: BaseException | None = None  # the error of the last attempt
-    unanswered: bool = False  # an attempt ended without a word that it was not stored (`refused.NOT_STORED`)
+    unanswered: bool = False  # an attempt ended without the answer that nothing of it is stored
     records_gone: int = 0  # records before it that left the partition since it got its sequence: `renumber` is due
     behind_gap: bool = False  # a batch before it was given up: brokers take its sequence no more, or never did
     forgotten: bool = False  # it goes again under another producer id: `renew` is due

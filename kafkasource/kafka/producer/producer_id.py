@@ -225,5 +225,5 @@ class ProducerIdentity:
         self._in_vain[self._asked_node] += 1
         self.retry_at_ms = self._clock_ms() + self._config.retry_backoff(self._failures)
         self._client.metadata.request_update()
-        again = isinstance(error, BrokerError) and error.is_unknown
+        again = isinstance(error, BrokerError) and error.row.unknown
         return None if again or getattr(error, "retriable", False) else error

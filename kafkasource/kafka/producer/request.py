@@ -20,15 +20,12 @@ from kafkasource.errors import (
     ConcurrentTransactions,
     DuplicateSequenceNumber,
     InvalidProducerEpoch,
-    InvalidRecord,
-    InvalidTimestamp,
     InvalidTxnState,
     KafkaSourceError,
     MessageTooLarge,
-    NotEnoughReplicas,
     OutOfOrderSequenceNumber,
+    PartitionUnanswered,
     ProducerFenced,
-    ProtocolError,
     RecordListTooLarge,
     TransactionAbortable,
     TransactionalIdAuthorizationFailed,
@@ -130,11 +127,17 @@ class Answer:
         return None if self.base_offset is None else self.base_offset + self.batch.record_count - 1
 
 
-OF_ONE_RECORD = (MessageTooLarge, RecordListTooLarge, InvalidRecord, InvalidTimestamp)
-"""A broker refuses these for what is in one record: as a dead letter it lets the others pass."""
-NOT_STORED = (*OF_ONE_RECORD, OutOfOrderSequenceNumber, NotEnoughReplicas, ConcurrentTransactions)
-"""With these answers the broker has stored nothing of the batch, and will not. Others leave that open: a leader that
-steps down says NOT_LEADER_OR_FOLLOWER also of a batch that its log holds already."""
+def nothing_stored(error: BaseException | None) -> bool:
+    """Whether the broker says that it has stored nothing of the batch, and will not.
+
+    Most errors leave that open: a leader that steps down says NOT_LEADER_OR_FOLLOWER also of a batch in its log.
+    """
+    return isinstance(error, BrokerError) and error.row.nothing_stored
+
+
+def refuses_record(error: BaseException | None) -> bool:
+    """Whether the broker refuses the batch for one record: as a dead letter it lets the others pass."""
+    return isinstance(error, BrokerError) and error.row.refuses_record
 
 
 class Outcome(Enum):
@@ -164,9 +167,7 @@ def answers_of(
         where = f"produce to {batch.topic_partition} on node {node_id}"
         answer = by_partition.get(batch.topic_partition)
         if answer is None:
-            missing = ProtocolError(f"{where}: the broker's response does not speak of the partition")
-            missing.retriable = True
-            yield Answer(batch, missing)
+            yield Answer(batch, PartitionUnanswered(f"{where}: the broker's response does not speak of the partition"))
         elif answer["error_code"] == 0:
             offset = answer["base_offset"]
             yield Answer(batch, None, offset if offset >= 0 else None)
@@ -189,10 +190,10 @@ def outcome_of(answer: Answer, *, is_next: bool, is_alone: bool, retries: int) -
         return Outcome.STORED
     if isinstance(error, (MessageTooLarge, RecordListTooLarge)) and answer.batch.record_count > 1:
         return Outcome.SPLIT  # refused whole, so nothing of it is stored; no attempt is counted, as in Java
-    if isinstance(error, OF_ONE_RECORD) and answer.batch.has_dead_letters:
+    if refuses_record(error) and answer.batch.has_dead_letters:
         return Outcome.SET_ASIDE if answer.refused or answer.batch.record_count == 1 else Outcome.SPLIT
     if answer.batch.records_gone:  # it goes again with its new sequence, which does not count as an attempt
-        return Outcome.RETRY if isinstance(error, NOT_STORED) else Outcome.GIVE_UP
+        return Outcome.RETRY if nothing_stored(error) else Outcome.GIVE_UP
     if is_alone and retries > 0 and _has_forgotten_producer(answer):
         return Outcome.RENEW
     if is_next and answer.batch.behind_gap and isinstance(error, OutOfOrderSequenceNumber):
@@ -252,7 +253,7 @@ def of_transaction(error: BaseException, transactional_id: str) -> BaseException
 def explained(error: BaseException, batch: ProducerBatch) -> BaseException:
     """Advice for the user that the error itself cannot give."""
     transaction, dead_letters = batch.delivery.transaction, batch.delivery.dead_letters
-    of_one_record = isinstance(error, OF_ONE_RECORD)
+    of_one_record = refuses_record(error)
     if isinstance(error, BrokerError) and (batch.records_gone or (batch.has_dead_letters and of_one_record)):
         return error.at(
             f"{error.context}: it is unknown whether a broker stored an earlier attempt of this batch or of a later "

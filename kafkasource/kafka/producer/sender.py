@@ -36,12 +36,12 @@ from kafkasource.kafka.producer.delivery import Delivery
 from kafkasource.kafka.producer.producer_id import Identity, ProducerIdentity, TaskTransaction
 from kafkasource.kafka.producer.queues import PartitionQueues
 from kafkasource.kafka.producer.request import (
-    NOT_STORED,
     Answer,
     Outcome,
     ProduceRequest,
     answers_of,
     explained,
+    nothing_stored,
     outcome_of,
 )
 from kafkasource.kafka.protocol.apis import PRODUCE
@@ -360,7 +360,7 @@ class Sender:
                 if (current := self._identity.current) is not None and current.producer_id == batch.producer_id:
                     self._identity.forget()
             else:
-                batch.unanswered |= not isinstance(error, NOT_STORED)
+                batch.unanswered |= not nothing_stored(error)
             if batch.records_gone:
                 batch.attempts = 0  # those with its old sequence
             self._queues.put_back(batch)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkasource.errors import BrokerError, DeadlineExceeded, GroupInUse, KafkaSourceError
+from kafkasource.errors import DeadlineExceeded, GroupInUse, InconsistentGroupProtocol, KafkaSourceError
 from kafkasource.kafka.cluster.caller import servers_of
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
@@ -41,8 +41,6 @@ SESSION_MS = 10_000  # a killed query keeps others out for this long
 HEARTBEAT_MS = 2_000
 OUTLIVE_S = SESSION_MS / 1000 + 2
 TRY_AGAIN_S = 0.5
-
-_INCONSISTENT_GROUP_PROTOCOL = 23
 
 
 def owner_of(options: Options, config: ClientConfig) -> GroupOwner | None:
@@ -85,9 +83,7 @@ class GroupOwner:
             close_at_sigterm(self)
         try:
             mine.member.wait_until_stable(0)
-        except BrokerError as error:
-            if error.code != _INCONSISTENT_GROUP_PROTOCOL:
-                raise
+        except InconsistentGroupProtocol as error:
             raise self._in_use("was taken over while this query could not reach its coordinator") from error
         given, share = mine.given, mine.member.share
         if share is not None and share != given and given == mine.given:
@@ -137,7 +133,7 @@ class GroupOwner:
                 )
             except KafkaSourceError as error:
                 member.close()
-                if not isinstance(error, BrokerError) or error.code != _INCONSISTENT_GROUP_PROTOCOL:
+                if not isinstance(error, InconsistentGroupProtocol):
                     raise
                 if self._clock() >= deadline_s:
                     raise self._in_use("has other members") from error

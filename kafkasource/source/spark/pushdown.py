@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from kafkasource.errors import BrokerError, UnsupportedApiVersion
+from kafkasource.errors import UnsupportedApiVersion, UnsupportedForMessageFormat
 from kafkasource.source.spark.batch import BatchReader
 from kafkasource.spark.releases import (
     EqualNullSafe,
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafkasource.source")
 
-_UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
 _NO_END = 1 << 63
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
@@ -147,11 +146,7 @@ class FilteringBatchReader(BatchReader):
         if narrowing.since_ms is not None:
             try:
                 found = reader.offsets_for_times({one.topic_partition: narrowing.since_ms for one in kept})
-            except BrokerError as error:
-                if error.code != _UNSUPPORTED_FOR_MESSAGE_FORMAT:  # a log without timestamps cannot be asked for them
-                    raise
-                found = {}
-            except UnsupportedApiVersion:  # nor a broker before 0.10.1
+            except (UnsupportedForMessageFormat, UnsupportedApiVersion):  # a log without timestamps; before 0.10.1
                 found = {}
             kept = narrowing.by_time(kept, found, log_ends)
         log.info("filters leave %d of %d offsets to read", sum(r.size for r in kept), sum(r.size for r in ranges))
