@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 from kafkasource.kafka.security.option import Option, Other, any_of, as_text
+from kafkasource.kafka.security.tls import options as tls_options
+from kafkasource.options import registry
 from kafkasource.options.table import BY_NAME, OPTIONS
 from kafkasource.options.types import DURATION, SIZE
 
@@ -66,6 +68,8 @@ PAGES: dict[str, tuple[str, ...]] = {
     "sasl": ("kafka.sasl.", "kafka.auth", "kafka.https."),
     "providers": ("kafka.config.providers.",),
 }
+LIKE_THE_BROKERS = {f"{registry.PREFIX}{row.name}" for row in tls_options.ROWS}
+"""The registry's options of TLS: its page says once that they are those of the brokers with another prefix."""
 NEEDED = {"exactly once": "deliveryGuarantee", "several clusters": "clusters"}
 """What all options of a section need: its page says so once."""
 
@@ -86,21 +90,30 @@ def section_of(option: Option) -> str:
 
 
 def markdown_table(section: str) -> str:
-    """The options of a section, or of a page, as a table."""
+    """The options of a section, or of a page, as a table. It has no column whose cells are all the same."""
     if section in SECTIONS:
-        rows = [BY_NAME[name] for name in SECTIONS[section]]
+        options = [BY_NAME[name] for name in SECTIONS[section]]
     else:
-        rows = [option for option in OPTIONS if section_of(option) == section]
-    return "\n".join(["| option | for | type | default | meaning |", "|---|---|---|---|---|", *map(_line, rows)])
+        options = [each for each in OPTIONS if section_of(each) == section and each.name not in LIKE_THE_BROKERS]
+    rows = [_cells(option) for option in options]
+    shown = [title for title in rows[0] if len({row[title] for row in rows}) > 1]
+    lines = [shown, *([row[title] for title in shown] for row in rows)]
+    first, *others = (f"| {' | '.join(cells)} |" for cells in lines)
+    return "\n".join([first, "|---" * len(shown) + "|", *others])
 
 
-def _line(option: Option) -> str:
-    names = f"`{option.name}`" + "".join(f" (alias `{alias}`)" for alias in option.aliases)
+def _cells(option: Option) -> dict[str, str]:
     default = option.implied if option.default is None else _default(option)
     used_by = "both" if len(option.used_by) > 1 else {"source": "reads", "sink": "writes"}[option.used_by[0]]
     if used_by == "reads" and "batch" in option.no_effect_in:
         used_by = "streams"
-    return f"| {names} | {used_by} | {option.type.name} | {default and f'`{default}`'} | {meaning(option)} |"
+    return {
+        "option": f"`{option.name}`" + "".join(f" (alias `{alias}`)" for alias in option.aliases),
+        "for": used_by,
+        "type": option.type.name,
+        "default": default and f"`{default}`",
+        "meaning": meaning(option),
+    }
 
 
 def meaning(option: Option) -> str:

@@ -340,14 +340,14 @@ def _apart(theirs: list[Any], ours: list[Any]) -> tuple[list[Any], list[Any]]:
 
 
 def markdown_table(cases: Sequence[Case]) -> str:
-    """Option → what was run → verdict. What is the same shares a row; each difference has its own, with its reason."""
-    lines = ["| option | what is run through both | pykafka is |", "|---|---|---|"]
+    """Two tables: each difference with its reason, then what is the same, in a row for each option."""
+    different = ["| option | what is run through both | pykafka is |", "|---|---|---|"]
+    alike = ["| option | the same in both |", "|---|---|"]
     for option in dict.fromkeys(case.option for case in cases):
         of_option = [case for case in cases if case.option == option]
-        same = "; ".join(case.what for case in of_option if case.verdict == SAME)
-        rows = [(same, SAME)] if same else []
-        rows += [(case.what, case.verdict) for case in of_option if case.verdict != SAME]
-        for number, (what, verdict) in enumerate(rows):
-            found = f"**{verdict.name}**: {verdict.why}" if verdict != SAME else verdict.name
-            lines.append(f"| {option if not number else ''} | {what} | {found} |".replace("|  |", "| |"))
-    return "\n".join(lines)
+        if same := "; ".join(case.what for case in of_option if case.verdict == SAME):
+            alike.append(f"| {option} | {same} |")
+        for case in of_option:
+            if case.verdict != SAME:
+                different.append(f"| {option} | {case.what} | **{case.verdict.name}**: {case.verdict.why} |")
+    return "\n".join([*different, "", *alike])
