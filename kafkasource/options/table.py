@@ -137,8 +137,8 @@ _READS: tuple[Option, ...] = (
         "columns",
         COLUMNS,
         "The columns of the DataFrame, in this order: `value,timestamp`. Default: all but `headers`. Name the "
-        "columns that the job uses, because Spark does not tell a Python source which these are: the source then "
-        "makes no others, which saves CPU. `.schema(...)` can name them in place of this option.",
+        "columns that the job uses: the source makes no others, which saves CPU. `.schema(...)` can name them in "
+        "place of this option.",
         not_with=(Other("packRecords", (True,), why="packed records have only the column `records`"),),
     ),
     Option(
@@ -176,19 +176,18 @@ _READS: tuple[Option, ...] = (
     Option(
         "recordTypes",
         NAMES,
-        "The types of records of a topic that has several: names of Avro records, Protobuf messages "
-        "(`shop.Order`) or subjects, separated by commas. The column `value` is a struct with a nullable column "
-        "for each type, and a record fills its own. A record of another type is bad. With `readerSchema`, that "
-        "schema has the types.",
+        "The types of records of a topic that has several: names of Avro records, Protobuf messages (`shop.Order`)"
+        " or subjects, separated by commas. `value` then has a column for each type ([several "
+        "types](typed.md#several-types-of-records-in-a-topic)). With `readerSchema`, that schema has the types.",
         only=(Other("valueFormat", REGISTERED_FORMATS),),
         not_with=(Other("messageName", why="both say which messages the values are"),),
     ),
     Option(
         "packRecords",
         BOOLEAN,
-        "Packs records, for jobs that only copy them, such as `pykafka mirror`. The DataFrame has one column, "
-        "`records`. Each of its values holds about 1 MiB of one partition's records, and the sink takes that column in "
-        "place of all others. Spark does not see single records, so its progress counts these values.",
+        "For jobs that only copy records, such as `pykafka mirror`: the DataFrame has one column, `records`, whose"
+        " values hold about 1 MiB of records each. The sink takes that column in place of all others. Spark's "
+        "progress counts these values.",
         default=False,
         not_with=tuple(Other(name, FORMATS[1:], why=_COPIED) for name in ("valueFormat", "keyFormat")),
         no_effect_in=_READER,
@@ -222,10 +221,9 @@ _READS: tuple[Option, ...] = (
     Option(
         "trigger",
         choice("processingTime", "availableNow", "once"),
-        "The query's trigger, which Spark 4.0 and 4.1 do not tell a source. There `maxOffsetsPerTrigger`, "
-        "`maxBytesPerTrigger` and `minOffsetsPerTrigger` need this option, and a stream's ending offsets need "
-        "`availableNow`. With `availableNow` and `once` such a run takes all records in one micro-batch. From "
-        "Spark 4.2 on nothing needs it; a trigger that differs from it fails.",
+        "The query's trigger, for Spark 4.0 and 4.1, where a source does not know it. There "
+        "`maxOffsetsPerTrigger`, `maxBytesPerTrigger` and `minOffsetsPerTrigger` need this option, and a stream's "
+        "ending offsets need `availableNow` ([releases of Spark](spark-releases.md)).",
         no_effect_in=_BATCH_AND_READER,
     ),
     Option(
@@ -335,9 +333,8 @@ _READS: tuple[Option, ...] = (
         "readAhead",
         INTEGER,
         "How far a task reads ahead of a broker that is far away. A fetch grows to at most this many times "
-        "`kafka.max.partition.fetch.bytes`, within `kafka.fetch.max.bytes`, and as many small ranges are fetched "
-        "at once. A task holds at most twice as much of fetched data. `1`: one fetch of the normal size at a "
-        "time.",
+        "`kafka.max.partition.fetch.bytes`, within `kafka.fetch.max.bytes`. A task holds at most twice as much of "
+        "fetched data.",
         default=8,
         at_least=1,
         at_most=1000,
@@ -388,10 +385,9 @@ _READS: tuple[Option, ...] = (
     Option(
         "groupOwnership",
         choice("shared", "exclusive"),
-        "`exclusive`: a streaming query joins `kafka.group.id` as its only member and owns the group while it "
-        "runs. The broker then refuses a second query with this option, and any consumer of the group. A query "
-        "that was killed keeps the group for 10 seconds. `shared`: the query commits without being a member "
-        "(`commitOffsets`), and others may commit too.",
+        "`exclusive`: a streaming query joins `kafka.group.id` as its only member. The broker then refuses a "
+        "second query with this option, and any consumer of the group. A query that was killed keeps the group for"
+        " 10 seconds. `shared`: the query commits without being a member, and others may commit too.",
         default="shared",
         only=(Other("kafka.group.id", mine=("exclusive",), why="that is the group to own"),),
         not_with=(
@@ -485,17 +481,15 @@ _WRITES: tuple[Option, ...] = (
         PARTITIONER,
         "Chooses the partition of a row that has none in the column `partition`. `murmur2`: by key, as Kafka's "
         "Java producer does; rows without a key fill one batch after the other. `murmur2_round_robin`: rows "
-        "without a key take turns. `module:function`: yours, f(topic, keys, values, partition count) on Arrow "
-        "arrays, which returns an int32 array; null in it means `murmur2`.",
+        "without a key take turns. `module:function`: [yours](writing.md#a-partitioner-of-your-own).",
         default="murmur2",
     ),
     Option(
         "commitListener",
         FUNCTION,
-        "`module:function`: your function, called on the driver after each micro-batch or batch write with a "
-        "`kafkasource.SinkCommit`: records, bytes and offsets written, for each topic-partition. With `clusters` "
-        "it is called for each cluster. It runs in a Python process of Spark. Its errors are only warnings, and "
-        "the sink waits for it 60 seconds at most.",
+        "`module:function`: your function, called on the driver after each micro-batch or batch write with what "
+        "each topic-partition got. Its errors are only warnings ([a report of each "
+        "batch](writing.md#a-report-of-each-batch)).",
         per_cluster=False,
     ),
     Option(
@@ -546,10 +540,10 @@ _WRITES: tuple[Option, ...] = (
     Option(
         "lostTransactions",
         choice("fail", "rewrite", "skip"),
-        "Decides about a batch that was decided and whose transactions brokers aborted, because the query was "
-        "away for longer than `kafka.transaction.timeout.ms`, or whose record is gone. `fail`: stop. `rewrite`: "
-        "write the same rows again, if they are the same. `skip`: continue without them, with a warning. [What to "
-        "look at first](exactly-once.md).",
+        "Decides about a decided batch whose transactions brokers aborted, because the query was away for longer "
+        "than `kafka.transaction.timeout.ms`, or whose record is gone. `fail`: stop. `rewrite`: write the same "
+        "rows again, if they are the same. `skip`: continue without them, with a warning. [What to look at "
+        "first](exactly-once-recovery.md).",
         default="fail",
         only=(_EXACTLY_ONCE,),
         per_cluster=False,
@@ -595,9 +589,9 @@ _WRITES: tuple[Option, ...] = (
     Option(
         "onSlowCluster",
         choice("block", "discard", "fail"),
-        "Decides about a cluster whose queue is above `highWatermarkBytes` while the others wait. `block`: "
-        "reading waits, without limit unless `kafka.delivery.timeout.ms` is set. `discard`: the sink drops the "
-        "cluster's oldest batches down to `lowWatermarkBytes`, and reports how many rows. `fail`: the task fails.",
+        "Decides about a cluster whose queue is above `highWatermarkBytes` while the others wait. `block`: reading"
+        " waits, without limit unless `kafka.delivery.timeout.ms` is set. `discard`: the sink drops the cluster's "
+        "oldest batches down to `lowWatermarkBytes`, and reports how many rows. `fail`: the task fails.",
         default="block",
         only=(_CLUSTERS,),
         not_with=(
@@ -629,9 +623,8 @@ _WRITES: tuple[Option, ...] = (
     Option(
         "slowClusterWait",
         DURATION,
-        "How long the sink waits for a slow cluster under `discard` and `fail`. A cluster that has acknowledged "
-        "nothing for this long is skipped, and tried again after 10 times as long. One that still acknowledges "
-        "may delay the others for this long, and then for 10 % of the time.",
+        "How long the sink waits for a slow cluster under `discard` and `fail` ([in which "
+        "steps](fan-out.md#a-slow-cluster)).",
         default=1_000,
         at_least=0,
         only=(_CLUSTERS,),
@@ -661,9 +654,9 @@ _WRITES: tuple[Option, ...] = (
     Option(
         "refusedTopics",
         JSON,
-        "Mirrors set it: a list of topics that the cluster does not let the mirror create. The sink does not wait for "
-        "them, nor for topics whose names are not legal there. It leaves their rows out, counts them as discarded and "
-        "notes their offsets in the `offsetMap`.",
+        "Mirrors set it: a list of topics that the cluster does not let the mirror create. The sink leaves their "
+        "rows out, and those of topics whose names are not legal there. It counts them as discarded and notes "
+        "their offsets in the `offsetMap`.",
         only=(_CLUSTERS,),
     ),
     Option(
@@ -828,10 +821,9 @@ _BOTH: tuple[Option, ...] = (
     Option(
         "schemaIdIn",
         choice("prefix", "header", "none", "fingerprint"),
-        "The place of the schema id in a record. `prefix`: in front of it, as Confluent's serializers do. "
-        "`header`: in a header. `none`: nowhere. A read finds an id wherever it is, so for a read `none` means "
-        "bare records, all written by `readerSchema`, and `fingerprint` those in Avro's single-object encoding, "
-        "without a registry.",
+        "Where a record has its schema id: `prefix`, in front of it, as Confluent's serializers do; `header`; "
+        "`none`: nowhere; `fingerprint`: Avro's single-object encoding. A read finds an id wherever it is ([what "
+        "each means](schema-registry.md#the-place-of-a-schema-id)).",
         default="prefix",
         per_cluster=False,
     ),
@@ -848,10 +840,9 @@ _BOTH: tuple[Option, ...] = (
     Option(
         "schemaRegistry",
         FUNCTION,
-        "In place of a registry's URL: `module:function`, yours, on the driver and on the workers. It gets a "
-        "schema's id (an `int`; a `UUID`; `bytes` for the fingerprint of Avro's single-object encoding) and "
-        "returns the schema's text, or None for an id that it does not know. A write then needs "
-        "`writerSchema=id:7`.",
+        "In place of a registry's URL: `module:function`, yours, which returns the text of a schema for its id, on"
+        " the driver and on the workers ([schemas from somewhere "
+        "else](schema-registry.md#schemas-from-somewhere-else)).",
         not_with=(Other("schemaRegistry.url", why="both say where schemas are"),),
         per_cluster=False,
     ),
