@@ -46,18 +46,23 @@ def __dir__() -> list[str]:
     return sorted({name for name in globals() if name.startswith("__")} | set(__all__))
 
 
-def register(spark: SparkSession) -> None:
-    """Make the format `pykafka` known to one Spark session.
+def register(spark: SparkSession, name: str | None = None, options: Mapping[str, object] | None = None) -> None:
+    """Make the format `pykafka` known to one Spark session, or the same format under another name, with options.
 
-    You need it where the package is not installed in the Python that Spark starts: with `--py-files`, on Spark Connect,
-    in a virtual environment that is not active. Elsewhere it does no harm. Runs on the driver.
+    With `name` and `options`: `CREATE TABLE orders USING orders` and `format("orders")` have these options, and a
+    statement or a job may replace each. SQL tables need it, because Spark gives a table's own options to no Python data
+    source. Secrets must be references such as `${env:NAME}`. Call it in each session before it uses the table.
+
+    Without a name: you need it where the package is not installed in the Python that Spark starts: with `--py-files`,
+    on Spark Connect, in a virtual environment that is not active. Elsewhere it does no harm. Runs on the driver.
 
     With a local master, Spark's workers then are this interpreter, unless PYSPARK_PYTHON is set. It changes no
     interpreter of a cluster, whose machines need not have it at this path, and none of Spark Connect, whose server
     starts the workers. `import kafkasource` changes none at all: it cannot know the master, and programs that this
     process starts would inherit the choice.
 
-    Raises KafkaSourceError if the Python that PYSPARK_PYTHON names is not on this machine, or has no kafkasource.
+    Raises KafkaSourceError if the Python that PYSPARK_PYTHON names is not on this machine, or has no kafkasource;
+    OptionError for a name without options, options without a name, and a secret that is no reference.
     """
     from kafkasource.datasource import KafkaDataSource, of_session
     from kafkasource.options.connect import warn_of_explain_mode
@@ -66,7 +71,7 @@ def register(spark: SparkSession) -> None:
     global _has_registered
     workers.prepare(spark)
     warn_of_explain_mode(spark.conf.get("spark.sql.ui.explainMode", None))
-    source, is_first, _has_registered = of_session(spark), not _has_registered, True
+    source, is_first, _has_registered = of_session(spark, name, options), not _has_registered, True
     if is_first and source is KafkaDataSource and workers.finds_by_name(spark, source.name()):
         return  # Spark would warn that it replaces the format. A second call registers again: the caller wants it.
     try:

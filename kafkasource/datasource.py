@@ -7,6 +7,7 @@ time, on the driver, before it contacts a broker.
 from __future__ import annotations
 
 import sys
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
@@ -34,15 +35,20 @@ if TYPE_CHECKING:
 class KafkaDataSource(DataSource):
     """`format("pykafka")`."""
 
-    secrets_are_hidden = False  # whether Spark Connect hides options with secrets, as far as `register` could see
+    # `register` sets these in a subclass.
+    secrets_are_hidden = False  # whether Spark Connect hides options with secrets, as far as it could see
+    registered_name = "pykafka"
+    registered_options: Mapping[str, str] = MappingProxyType({})  # those that a statement does not give itself
 
     def __init__(self, options: dict[str, str]) -> None:
-        super().__init__(options)
+        given = {key.lower() for key in options}
+        mine = {key: text for key, text in self.registered_options.items() if key.lower() not in given}
+        super().__init__(mine | options)
         self._shipped_files = shipped_files.folder_of_spark()  # pickled to the process that plans a stream
 
     @classmethod
     def name(cls) -> str:
-        return "pykafka"
+        return cls.registered_name
 
     def schema(self) -> StructType:
         from kafkasource.source.spark.formats import row_formats
@@ -153,8 +159,16 @@ def _is_new_stream(written: Mapping[str, str]) -> bool:
     return _streams_seen.get().put(key, True) is None
 
 
-def of_session(spark: SparkSession) -> type[KafkaDataSource]:
-    """The class to register with a session: it knows whether the session's server hides secrets. For the driver."""
-    hidden = options.hides_secrets(spark.conf.get(options.REDACTION, None))
-    # A class that is not a name in a module: Spark then ships it by value, with the attribute.
-    return type("KafkaDataSource", (KafkaDataSource,), {"secrets_are_hidden": True}) if hidden else KafkaDataSource
+def of_session(
+    spark: SparkSession, name: str | None = None, written: Mapping[str, object] | None = None
+) -> type[KafkaDataSource]:
+    """The class to register with a session, under a name with these options. It knows whether the session's server
+    hides secrets. For the driver. Raises OptionError."""
+    attributes: dict[str, object] = {}
+    if options.hides_secrets(spark.conf.get(options.REDACTION, None)):
+        attributes["secrets_are_hidden"] = True
+    if name is not None or written is not None:
+        own_name, texts = options.registered(name, written)
+        attributes |= {"registered_name": own_name, "registered_options": texts}
+    # A class that is not a name in a module: Spark then ships it by value, with the attributes.
+    return type("KafkaDataSource", (KafkaDataSource,), attributes) if attributes else KafkaDataSource

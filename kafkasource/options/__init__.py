@@ -17,6 +17,7 @@ from kafkasource.options.parse import (
     unknown,
     without_effect,
 )
+from kafkasource.options.registered import registered
 from kafkasource.options.security import SECURITY_NAMES
 from kafkasource.options.table import BY_NAME, OPTIONS, SPARKS_OWN
 from kafkasource.options.types import DURATION
@@ -39,6 +40,7 @@ __all__ = [
     "no_warning",
     "parse",
     "refused",
+    "registered",
     "shown",
     "unknown",
     "warn_of_secrets_as_text",

@@ -183,9 +183,9 @@ def _tell_unknown(keys: list[str], role: Role, *, fail: bool, warn: Callable[[st
 
 
 _NO_OPTION_AT_ALL = (
-    "Spark gave no option of this format. That is so for a table of a catalog (CREATE TABLE ... USING pykafka, INSERT "
-    "INTO, SELECT): Spark does not give the options of such a table to a Python source. CREATE TEMPORARY VIEW ... "
-    "USING pykafka OPTIONS (...) works"
+    "Spark gave no option of this format. Register the options of a table under a name, "
+    "kafkasource.register(spark, name='orders', options={...}), and then CREATE TABLE orders USING orders: Spark does "
+    "not give the OPTIONS of a table to a Python source"
 )
 
 

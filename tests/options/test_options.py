@@ -104,7 +104,7 @@ def test_an_option_given_under_two_names_is_refused():
     [
         ("source", {}, "Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer"),
         ("sink", {}, "'kafka.bootstrap.servers' must be specified"),
-        ("sink", {}, "Spark does not give the options of such a table to a Python source. CREATE TEMPORARY VIEW"),
+        ("sink", {}, "Spark does not give the OPTIONS of a table to a Python source"),
         ("source", {"kafka.bootstrap.servers": "localhost"}, "host:port.*got 'localhost'"),
         ("source", {"kafka.bootstrap.servers": "::1:9092"}, "IPv6 addresses in brackets"),
         ("source", {"kafka.bootstrap.servers": "h:99999"}, "got 'h:99999'"),

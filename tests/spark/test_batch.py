@@ -162,7 +162,7 @@ def test_sql_writes_through_a_view_and_into_a_table_where_the_statement_has_the_
         spark.sql(f"CREATE TEMPORARY VIEW written_view {columns} OPTIONS ({stated})")
         spark.sql("INSERT INTO written_view VALUES ('k', 'view')")
         spark.sql(f"CREATE TABLE written_table {columns} OPTIONS ({stated})")
-        with pytest.raises(PySparkException, match="Spark does not give the options of such a table"):
+        with pytest.raises(PySparkException, match="Spark does not give the OPTIONS of a table"):
             spark.sql("INSERT INTO written_table VALUES ('k', 'lost')")
         spark.sql(
             f"INSERT INTO written_table WITH (`kafka.bootstrap.servers` = '{pykafka.bootstrap_servers}', "

@@ -16,7 +16,7 @@ SPARK_REFUSES = "Spark refuses it to every Python data source."
 INSERT = "INSERT INTO $it SELECT binary('k'), binary('v'), 'x', 0, 0L, timestamp_millis(1L), 0"  # a source's columns
 NO_TOPIC = fails("not present in metadata after 15000 ms")
 NO_UPDATE = fails("does not support Update mode")
-NO_OPTIONS = "Spark does not give the options of such a table to a Python source"
+NO_OPTIONS = "Spark does not give the OPTIONS of a table to a Python source"
 
 
 def write(select: str, *found: tuple[object, ...], partitions: int = 1, **options: str | None) -> tuple[object, ...]:
@@ -272,7 +272,7 @@ CASES = (
         ),
         different(
             "`CREATE TABLE t USING ... OPTIONS (...)`, then `SELECT`",
-            f"{NO_OPTIONS}. A temporary view has them.",
+            f"{NO_OPTIONS}. A format that `register` gave a name and options has them.",
             Sql(
                 {"subscribe": "$other"},
                 theirs=reads(),
