@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from kafkasource.kafka.process import PerProcess, Recent
+from kafkasource.kafka.process import PerProcess, ProcessCache, Recent, Use, surplus
 
 
 def in_child(check):
@@ -124,3 +124,65 @@ def test_what_a_process_remembers_is_bounded_by_number_and_by_disuse():
     assert (recent.of("b", list), recent.get("c")) == (["used"], None)
     now_s[0] = 31
     assert recent.of("b", list) == []
+
+
+def test_of_what_is_kept_the_unused_goes_and_nothing_in_use():
+    idle_s = {"new": 0.1, "used": 0.0, "old": 299.0, "ancient": 300.0, "older": 299.5}
+    assert surplus(idle_s, most=8) == ["ancient"]
+    assert surplus(idle_s, most=3) == ["ancient", "older"]
+    assert surplus(idle_s, most=0) == ["ancient", "older", "old", "new"]
+    assert surplus({"used": 0.0, "also": 0.0}, most=1) == []
+
+
+def test_what_a_task_uses_or_is_about_to_use_is_not_idle():
+    now = [0.0]
+    use = Use(lambda: now[0])
+    now[0] = 7.0
+    assert use.idle_s == 7.0
+    use.hand_out()
+    now[0] += 59
+    assert use.idle_s == 0.0
+    with use.using(), use.using():
+        now[0] += 1000
+        assert use.idle_s == 0.0
+    now[0] += 3
+    assert use.idle_s == 3.0
+    use.hand_out()
+    now[0] += 61  # that task did not come
+    assert use.idle_s == 61.0
+
+
+def test_a_child_has_none_of_its_parents_cache_and_lets_go_of_nothing():
+    class Kept:
+        usable = True
+
+        def __init__(self, key):
+            self.key = key
+
+        def __del__(self):
+            os.write(writes, b"x")
+
+    reads, writes = os.pipe()
+    os.set_blocking(reads, False)
+    let_go = []
+    cache = ProcessCache(
+        Kept, is_usable=lambda kept: kept.usable, idle_s=lambda _: 1.0, let_go=lambda kept: let_go.append(kept.key)
+    )
+    (replaced,) = cache.get("a", 1)
+    replaced.usable = False
+    (now,) = cache.get("a", 1)
+    assert (let_go, now is replaced) == (["a"], False)
+
+    def child():
+        nonlocal replaced, now
+        ids = {id(replaced), id(now)}
+        del replaced, now
+        return not cache.values and id(*cache.get("a", 1)) not in ids
+
+    assert in_child(child)
+    with pytest.raises(BlockingIOError):
+        os.read(reads, 1)
+    assert cache.get("ab", 2)[0] is now
+    cache.get("b", 1)
+    assert let_go == ["a", "a"]
+    assert [*cache.values] == ["b"]

@@ -46,7 +46,7 @@ def main(told):
     proxy = Proxy()
     proxy.address = tuple(told["proxy"])
     client = NetworkClient(target.config.client, connector=ThroughProxy(target.config.client, proxy))
-    producers_module._cache.get().producers[target] = ClusterProducers(target, clients=[client])
+    producers_module._cache.values[target] = ClusterProducers(target, clients=[client])
     writer = StreamWriter(named, StructType([StructField("value", BinaryType())]))
     for line in sys.stdin:
         started = time.monotonic()

@@ -52,7 +52,7 @@ def producer_with(monkeypatch):
     def make(client, **written):
         target = only(**written).by_name[ONLY]
         producers = ClusterProducers(target, clients=[client])
-        monkeypatch.setattr(producers_module._cache.get(), "producers", {target: producers})
+        monkeypatch.setattr(producers_module._cache, "values", {target: producers})
         made.append(producers)
         return producers.producers[0]
 

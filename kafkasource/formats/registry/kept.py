@@ -32,13 +32,10 @@ class KeptAnswers(Generic[K, V]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`size_of`: bytes of an answer; `missing_s`: for how long the registry's "there is none" is believed."""
-        self._size_of = size_of
         self._missing_s = missing_s
-        self._most_bytes = most_bytes
         self._clock = clock
         self._lock = threading.Lock()
-        self._found: dict[K, V] = {}  # the answer that was used last is the last
-        self._bytes = 0
+        self._found: Recent[K, V] = Recent(most_bytes, size_of=size_of)
         self._missing: Recent[K, tuple[float, SchemaNotFound]] = Recent(MOST_MISSING)
         self._asked: dict[K, _Question[V]] = {}
 
@@ -49,8 +46,9 @@ class KeptAnswers(Generic[K, V]):
         """
         while True:
             with self._lock:
-                if key in self._found:
-                    answer = self._found[key] = self._found.pop(key)
+                answer = self._found.get(key)
+                if answer is not None:
+                    self._found.put(key, answer)  # the use counts
                     return answer
                 self._check_missing(key)
                 question = self._asked.get(key)
@@ -68,8 +66,7 @@ class KeptAnswers(Generic[K, V]):
 
     def put(self, key: K, answer: V) -> None:
         """An answer that came with another question."""
-        with self._lock:
-            self._keep(key, answer)
+        self._found.put(key, answer)
 
     def _ask(self, key: K, question: _Question[V], ask: Callable[[], V]) -> V:
         try:
@@ -84,7 +81,7 @@ class KeptAnswers(Generic[K, V]):
         else:
             with self._lock:
                 question.answers.append(answer)
-                self._keep(key, answer)
+                self._found.put(key, answer)
             return answer
         finally:
             with self._lock:
@@ -95,14 +92,6 @@ class KeptAnswers(Generic[K, V]):
         found = self._missing.get(key)
         if found is not None and self._clock() < found[0]:
             raise type(found[1])(*found[1].args)
-
-    def _keep(self, key: K, answer: V) -> None:
-        if key in self._found:
-            self._bytes -= self._size_of(self._found.pop(key))
-        self._found[key] = answer
-        self._bytes += self._size_of(answer)
-        while self._bytes > self._most_bytes and len(self._found) > 1:
-            self._bytes -= self._size_of(self._found.pop(next(iter(self._found))))
 
 
 class _Question(Generic[V]):

@@ -146,8 +146,8 @@ class NetworkClient:
 
     @property
     def idle_s(self) -> float:
-        """How long nobody has used it; 0: a request is under way."""
-        if self._shared.completed or any(link.busy for link in self._links.values()):
+        """How long nobody has used it; 0: a request is under way. After a fatal error nobody waits for requests."""
+        if self.fatal is None and (self._shared.completed or any(link.busy for link in self._links.values())):
             return 0.0
         return max(self._clock() - self._last_used_s, 1e-9)
 
@@ -156,7 +156,7 @@ class NetworkClient:
         under way. For the polling thread, like all methods but `wakeup`."""
         if self.idle_s and not self._closed:
             for link in self._links.values():
-                link.disconnect(self.now_ms(), None)
+                link.disconnect(self.now_ms(), self.fatal)
             self.poller.close()
 
     def _used_ms(self) -> float:

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from kafkasource.errors import BrokerError, ClientClosed, KafkaSourceError
 from kafkasource.kafka import counters, memory
-from kafkasource.kafka.cluster.cache import IDLE_S, Use
 from kafkasource.kafka.network.metadata import Metadata, TopicMetadata
 from kafkasource.kafka.network.network_client import NetworkClient
+from kafkasource.kafka.process import IDLE_S, Use
 from kafkasource.kafka.producer.accumulator import RecordAccumulator
 from kafkasource.kafka.producer.client import Client, Wakeup
 from kafkasource.kafka.producer.config import ProducerConfig

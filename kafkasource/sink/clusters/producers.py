@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from kafkasource.kafka import counters, memory
-from kafkasource.kafka.cluster.cache import Use
-from kafkasource.kafka.process import PerProcess
+from kafkasource.kafka.process import ProcessCache, Use
 from kafkasource.kafka.producer.batch import ProducerBatch
-from kafkasource.kafka.producer.cache import ProducerCache
 from kafkasource.kafka.producer.client import Client
 from kafkasource.kafka.producer.pool import BufferPool
 from kafkasource.kafka.producer.producer import Producer, monotonic_ms
@@ -131,22 +129,23 @@ class ClusterProducers:
 def _made(target: ClusterTarget) -> ClusterProducers:
     producers = ClusterProducers(target)
     for producer in producers.producers:
-        producer.retire = lambda: _cache.get().retire(target, producers)  # all producers of the cluster end, or none
+        producer.retire = lambda: _cache.retire(target, producers)  # all producers of the cluster end, or none
     return producers
 
 
-def _new_cache() -> ProducerCache[ClusterTarget, ClusterProducers]:
-    return ProducerCache(_made, lambda producers: producers.close(0))
-
-
-_cache = PerProcess(_new_cache)
-counters.keeps("producers", lambda: len(cache.producers) if (cache := _cache.if_made) is not None else 0)
+_cache: ProcessCache[ClusterTarget, ClusterProducers] = ProcessCache(
+    _made,
+    is_usable=lambda producers: producers.usable,
+    idle_s=lambda producers: producers.use.idle_s,
+    let_go=lambda producers: producers.close(0),
+    hand_out=lambda producers: producers.use.hand_out(),
+)
+counters.keeps("producers", lambda: len(_cache.values))
 
 
 def shared_producers(targets: Mapping[str, ClusterTarget]) -> dict[str, ClusterProducers]:
     """The producers of this process for these clusters. Missing ones are made.
 
-    Producers that are unused for five minutes end in their own threads. If there are those of more than
-    `_MAX_CLUSTERS`, this call ends those that are unused for longest. Producers that a task uses never end.
+    Producers that are unused for five minutes end in their own threads.
     """
-    return dict(zip(targets, _cache.get().hand_out(targets.values(), _MAX_CLUSTERS), strict=True))
+    return dict(zip(targets, _cache.get(targets.values(), _MAX_CLUSTERS), strict=True))

@@ -39,7 +39,7 @@ from kafkasource.errors import (
     UnknownTopicOrPartition,
 )
 from kafkasource.kafka.cluster import cache
-from kafkasource.kafka.cluster.cache import Use, close_clusters, shared_cluster, surplus
+from kafkasource.kafka.cluster.cache import close_clusters, shared_cluster
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.cluster.offsets import EARLIEST, LATEST, EpochEnd, ListedOffset
 from kafkasource.kafka.config import ClientConfig
@@ -837,32 +837,6 @@ def test_a_process_that_ends_closes_its_shared_clusters():
     )
     done = subprocess.run([sys.executable, "-X", "dev", "-c", code], capture_output=True, text=True, check=True)
     assert "ResourceWarning" not in done.stderr
-
-
-def test_of_what_is_kept_the_unused_goes_and_nothing_in_use():
-    idle_s = {"new": 0.1, "used": 0.0, "old": 299.0, "ancient": 300.0, "older": 299.5}
-    assert surplus(idle_s, most=8) == ["ancient"]
-    assert surplus(idle_s, most=3) == ["ancient", "older"]
-    assert surplus(idle_s, most=0) == ["ancient", "older", "old", "new"]
-    assert surplus({"used": 0.0, "also": 0.0}, most=1) == []
-
-
-def test_what_a_task_uses_or_is_about_to_use_is_not_idle():
-    now = [0.0]
-    use = Use(lambda: now[0])
-    now[0] = 7.0
-    assert use.idle_s == 7.0
-    use.hand_out()
-    now[0] += 59
-    assert use.idle_s == 0.0
-    with use.using(), use.using():
-        now[0] += 1000
-        assert use.idle_s == 0.0
-    now[0] += 3
-    assert use.idle_s == 3.0
-    use.hand_out()
-    now[0] += 61  # that task did not come
-    assert use.idle_s == 61.0
 
 
 @pytest.fixture

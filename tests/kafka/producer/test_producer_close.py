@@ -90,7 +90,7 @@ def kept(monkeypatch):
         made.append(ClusterProducers(target, clients=[AcknowledgingClient({T0: 1})], clock_ms=clock))
         return made[-1]
 
-    monkeypatch.setattr(producers_module._cache.get(), "producers", {})
+    monkeypatch.setattr(producers_module._cache, "values", {})
     monkeypatch.setattr(producers_module, "ClusterProducers", producers)
     yield clock
     for one in made:
@@ -142,7 +142,7 @@ def test_a_producer_that_nobody_uses_for_five_minutes_ends_by_itself(kept):
     producer.sender.wakeup()
     producer._thread.join(60)
     assert not producer.alive()
-    assert producers_module._cache.get().producers == {}
+    assert producers_module._cache.values == {}
     assert shared(1) is not first
 
 
@@ -156,7 +156,7 @@ def test_a_task_of_exactly_once_writes_its_first_row_however_long_that_took(kept
 
     def late_batches():
         kept.now_ms += 301_000
-        for idle in list(producers_module._cache.get().producers.values()):
+        for idle in list(producers_module._cache.values.values()):
             idle.producers[0].sender.wakeup()
             idle.producers[0]._thread.join(60)
         yield pa.record_batch([pa.array([b"a", b"b"])], names=["value"])

@@ -9,7 +9,7 @@ from transaction_fakes import Crash, FakeTransactionCluster
 
 from kafkasource.errors import error_for
 from kafkasource.exactly_once.errors import CheckpointBehind, LostTransactions, NotDecided
-from kafkasource.kafka.cluster.cache import Use
+from kafkasource.kafka.process import Use
 from kafkasource.sink.clusters import producers as producers_module
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.offset_spans import Mapped, OffsetSpan
@@ -207,7 +207,7 @@ def test_a_worker_keeps_its_producers_for_the_next_task_and_not_for_ever(monkeyp
             self.closed = True
 
     monkeypatch.setattr(producers_module, "ClusterProducers", Kept)
-    monkeypatch.setattr(producers_module._cache.get(), "producers", {})
+    monkeypatch.setattr(producers_module._cache, "values", {})
     shared = producers_module.shared_producers
     found = targets.parse(TWO | TOPIC).by_name
     first = shared(found)

@@ -17,11 +17,10 @@ import hashlib
 import hmac
 import os
 import re
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 
 from kafkasource.errors import AuthenticationFailed, OptionError, SaslExchangeFailed
+from kafkasource.kafka.process import Recent
 from kafkasource.kafka.security.quoting import printable
 from kafkasource.kafka.security.sasl.mechanism import checked, require_complete
 from kafkasource.kafka.security.secrets import Secret
@@ -54,23 +53,14 @@ class SaltedKeys:
 
     def __init__(self, password: Secret) -> None:
         self._password = password
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, bytes, int], Keys] = OrderedDict()
+        self._kept: Recent[tuple[str, bytes, int], Keys] = Recent(_MOST_KEPT)
 
     def of(self, hash_name: str, salt: bytes, iterations: int) -> Keys:
-        key = (hash_name, salt, iterations)
-        with self._lock:
-            keys = self._kept.get(key)
-            if keys is None:
-                password = self._password.reveal().encode()
-                salted = hashlib.pbkdf2_hmac(hash_name, password, salt, iterations)
-                keys = Keys(
-                    hmac.digest(salted, b"Client Key", hash_name), hmac.digest(salted, b"Server Key", hash_name)
-                )
-                self._kept[key] = keys
-                while len(self._kept) > _MOST_KEPT:
-                    self._kept.popitem(last=False)
-            return keys
+        def derived() -> Keys:
+            salted = hashlib.pbkdf2_hmac(hash_name, self._password.reveal().encode(), salt, iterations)
+            return Keys(hmac.digest(salted, b"Client Key", hash_name), hmac.digest(salted, b"Server Key", hash_name))
+
+        return self._kept.of((hash_name, salt, iterations), derived)
 
 
 class Scram:
