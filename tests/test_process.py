@@ -186,3 +186,17 @@ def test_a_child_has_none_of_its_parents_cache_and_lets_go_of_nothing():
     cache.get("b", 1)
     assert let_go == ["a", "a"]
     assert [*cache.values] == ["b"]
+
+
+def test_a_value_is_not_lost_where_the_one_that_is_to_replace_it_cannot_be_made():
+    class Kept:
+        pass
+
+    to_make = [Kept()]
+    cache = ProcessCache(
+        lambda _: to_make.pop(), is_usable=lambda _: False, idle_s=lambda _: 1.0, let_go=lambda _: None
+    )
+    (old,) = cache.get("a", 8)
+    with pytest.raises(IndexError):
+        cache.get("a", 8)
+    assert cache.clear() == [old]

@@ -207,10 +207,10 @@ class ProcessCache(Generic[K, V]):
         gone: list[V] = []
         with self._lock:
             for key in keys:
-                if key in self.values and not self._is_usable(self.values[key]):
-                    gone.append(self.values.pop(key))
-                if key not in self.values:
-                    self.values[key] = self._make(key)
+                before = self.values.get(key)
+                if before is None or not self._is_usable(before):
+                    self.values[key] = self._make(key)  # may raise: the value before then stays
+                    gone += [] if before is None else [before]
                 found[key] = self.values[key]
                 self._hand_out(found[key])
             idle_s = {key: 0.0 if key in found else self._idle_s(value) for key, value in self.values.items()}
