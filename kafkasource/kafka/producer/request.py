@@ -237,8 +237,9 @@ _OF_TRANSACTIONS: dict[type[BrokerError], str] = {
     TransactionAbortable: f"the transaction is not open any more, or not for this topic-partition: {_ENDED}",
     TransactionalIdAuthorizationFailed: "it may not be used",
     ConcurrentTransactions: "the coordinator is still finishing the id's last transaction",
-    OutOfOrderSequenceNumber: "records of the transaction are missing before these, or another task wrote to the "
-    "topic-partition in the same transaction ('atomicBatch'=true needs one task for each partition: repartition by it)",
+    OutOfOrderSequenceNumber: "records of the transaction are missing before these; or a restarted broker, which knows "
+    "only the last batch, has these already; or another task wrote to the topic-partition in the same transaction "
+    "('atomicBatch'=true needs one task for each partition: repartition by it)",
 }
 
 
@@ -259,7 +260,8 @@ def explained(error: BaseException, batch: ProducerBatch) -> BaseException:
             f"{error.context}: it is unknown whether a broker stored an earlier attempt of this batch or of a later "
             "one, so no record can leave the partition as a dead letter. The task must run again"
         )
-    if isinstance(error, OutOfOrderSequenceNumber) and (batch.behind_gap or batch.unanswered):
+    lost_answer = batch.unanswered and transaction is None  # else `of_transaction` has more to say
+    if isinstance(error, OutOfOrderSequenceNumber) and (batch.behind_gap or lost_answer):
         why = "earlier records were given up" if batch.behind_gap else "a restarted broker knows only the last batch"
         return error.at(
             f"{error.context}: {why}, and it is unknown whether a broker stored an earlier attempt of these records. "

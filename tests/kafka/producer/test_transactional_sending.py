@@ -8,6 +8,7 @@ from kafkasource.errors import (
     ConnectionLost,
     InvalidProducerEpoch,
     InvalidTxnState,
+    OutOfOrderSequenceNumber,
     ProducerFenced,
     TransactionAbortable,
 )
@@ -230,3 +231,15 @@ def test_rows_are_handed_over_only_once_their_partitions_are_in_the_transaction(
         producer.close()
     assert calls.added == [("p-0", ProducerId(5000, 0), [T0, T1])]
     assert rig.client.sent == []
+
+
+def test_a_sequence_out_of_order_after_an_attempt_without_an_answer_still_names_the_transaction_and_its_rule():
+    rig = Rig()
+    delivery, first = rig.send(transaction=open_transaction())
+    first.answer(codes={T0: NOT_LEADER})
+    rig.turn()
+    rig.clock.now_ms += 1000
+    (again,) = rig.turn()
+    rig.answer(again, codes=OUT_OF_ORDER)
+    with pytest.raises(OutOfOrderSequenceNumber, match=r"'p-0'.*restarted broker.*repartition by it"):
+        delivery.wait(lambda: True)
