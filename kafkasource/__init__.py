@@ -71,14 +71,15 @@ def register(spark: SparkSession, name: str | None = None, options: Mapping[str,
     global _has_registered
     workers.prepare(spark)
     warn_of_explain_mode(spark.conf.get("spark.sql.ui.explainMode", None))
-    source, is_first, _has_registered = of_session(spark, name, options), not _has_registered, True
+    source, is_first = of_session(spark, name, options), not _has_registered
+    _has_registered = _has_registered or name is None
     if is_first and source is KafkaDataSource and workers.finds_by_name(spark, source.name()):
         return  # Spark would warn that it replaces the format. A second call registers again: the caller wants it.
     try:
         spark.dataSource.register(source)
     except Exception as error:
         # Spark 4.0 and 4.1 refuse a name that they have found themselves (`pyspark_pykafka`): there is nothing to do.
-        if "[DATA_SOURCE_ALREADY_EXISTS]" not in str(error):
+        if name is not None or "[DATA_SOURCE_ALREADY_EXISTS]" not in str(error):
             raise
 
 

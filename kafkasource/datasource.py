@@ -16,6 +16,7 @@ from kafkasource import options
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.kafka.process import PerProcess, Recent
 from kafkasource.kafka.security import shipped_files
+from kafkasource.options import canonical
 from kafkasource.spark.tracebacks import without_tracebacks
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ class KafkaDataSource(DataSource):
     registered_options: Mapping[str, str] = MappingProxyType({})  # those that a statement does not give itself
 
     def __init__(self, options: dict[str, str]) -> None:
-        given = {key.lower() for key in options}
-        mine = {key: text for key, text in self.registered_options.items() if key.lower() not in given}
+        given = {canonical(key).lower() for key in options}
+        mine = {key: text for key, text in self.registered_options.items() if canonical(key).lower() not in given}
         super().__init__(mine | options)
         self._shipped_files = shipped_files.folder_of_spark()  # pickled to the process that plans a stream
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from kafkasource.errors import OptionError
 from kafkasource.options.connect import secrets_as_text
@@ -18,6 +18,9 @@ def registered(name: str | None, written: Mapping[str, object] | None) -> tuple[
         raise OptionError('register() takes a name and options together: register(spark, name="orders", options={...})')
     if not _NAME.fullmatch(name) or name.lower() in _TAKEN:
         raise OptionError(f"register(name={name!r}): give a name of your own, of letters, digits and _")
+    odd = [key for key, value in written.items() if isinstance(value, Collection | None) and not isinstance(value, str)]
+    if odd:
+        raise OptionError(f"register(options=...): {', '.join(map(repr, odd))}: give a text, a number or a boolean")
     texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in written.items()}
     if shown := secrets_as_text(texts):
         raise OptionError(
