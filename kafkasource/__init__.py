@@ -62,7 +62,7 @@ def register(spark: SparkSession, name: str | None = None, options: Mapping[str,
     process starts would inherit the choice.
 
     Raises KafkaSourceError if the Python that PYSPARK_PYTHON names is not on this machine, or has no kafkasource;
-    OptionError for a name without options, options without a name, and a secret that is no reference.
+    OptionError for a name without options, options without a name, and a secret that is not a reference.
     """
     from kafkasource.datasource import KafkaDataSource, of_session
     from kafkasource.options.connect import warn_of_explain_mode

@@ -244,10 +244,10 @@ class UnknownSchemaId(KafkaSourceError):
 
 
 class RegistryError(KafkaSourceError):
-    """A schema registry did not do what it was asked for. The text names the question, the URL and the next step.
+    """A request to a schema registry failed. The text names the question, the URL and the next step.
 
-    Never a record's fault: where a record names an id that is not there, `UnknownSchemaId` says so. This class itself:
-    an answer that makes no sense, as a wrong URL gives, and a refusal that has no class of its own.
+    Never a record's fault: a record that names an unknown id raises `UnknownSchemaId`. This class itself is raised for
+    an answer that makes no sense, as a wrong URL gives, and for a refusal without a class of its own.
     """
 
     def __init__(self, text: str, url: str = "", status: int | None = None, code: int | None = None) -> None:

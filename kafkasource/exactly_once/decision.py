@@ -1,14 +1,14 @@
-"""The decision record: that a batch is to be committed, and which task transactions make it up.
+"""The decision record: says that a batch is to be committed, and lists the task transactions that make it up.
 
-It is kept as offsets of the group P-marker, committed in a transaction of the driver's own: there at all or not at all.
-The offset is the batch's id, the metadata is text that an operator can read in part:
+It is kept as offsets of the group P-marker. The driver commits them in a transaction of its own, so all are there or
+none. The offset is the batch's id, the metadata is text that an operator can read in part:
 
     kafkasource/1 number=8 kind=stream query=6f0c... batch=7 rows=90 content=00c0ffee... tv=2 part=0/1 transactions=3
     <task transactions, packed, base85>
 
 Rows and content (`task.content`) are those of the whole batch. A batch that Spark runs again must have the same ones to
-be skipped. A prefix belongs to one query, or to batch writes (`df.write`, of which each has an id of its own and is
-never replayed): the kind tells these apart.
+be skipped. A prefix belongs to one query, or to batch writes (`df.write`; each has an id of its own and is never
+replayed): the kind tells these apart.
 
 A broker takes 4096 bytes of metadata for a partition (offset.metadata.max.bytes): some 200 task transactions. More are
 spread over more partitions in the driver's transaction. Offsets of earlier decisions may stay at other partitions, so

@@ -1,4 +1,4 @@
-"""What outlives the decision record: how far the query had come with its last decision.
+"""The status, which outlives the decision record: how far the query had come with its last decision.
 
 Brokers forget offsets of a group without members after `offsets.retention.minutes` (7 days by default), and when their
 topic is deleted. The decision record is such offsets, and there is no way to commit offsets in a transaction and ask
@@ -16,7 +16,7 @@ holds the decision, there is the group P-kept, which says where the last decisio
 
 It is a group of its own because a plain commit is not fenced. A driver that was believed dead may write late: into
 P-marker it would put an old record over a newer decision. Here it can only put an older state over a newer one, and
-wherever P-marker has a decision of that number or a higher one, that is what counts.
+wherever P-marker has a decision of that number or a higher one, the decision counts.
 
 | the driver dies                         | P-marker | P-kept      | next begin           | once P-marker expired |
 |-----------------------------------------|----------|-------------|----------------------|-----------------------|
@@ -27,13 +27,13 @@ wherever P-marker has a decision of that number or a higher one, that is what co
 | before Spark has noted the batch        | n        | ended n     | skips                | skips                 |
 | later                                   | n        | ended n     | writes the next one  | writes the next one   |
 
-(*) Where P-marker has no older decision either, as in the first batch that has rows, the coordinator is asked what
-became of that driver's transaction. It remembers until the next InitProducerId: `undecided` n is written before that.
-(**) As `lostTransactions` says, and only if it is this batch that is to be written: a decision may have been made, and
-nobody remembers (the coordinator forgets a transactional id after 7 days, too).
+(*) Where P-marker has no older decision either, as in the first batch that has rows, begin asks the coordinator what
+became of that driver's transaction. The next InitProducerId makes it forget, so begin writes `undecided` n first.
+(**) As `lostTransactions` says, and only if this batch is to be written: a decision may have been made, and no record
+of it is left (the coordinator forgets a transactional id after 7 days, too).
 (***) A batch without rows is not decided, so the first decision may be that of the hundredth batch. A query that wrote
 at least once until now has decided nothing either: the first batch that it begins may be in the topics already. The
-commit warns of that one (`BatchCommit`).
+commit warns of that batch (`BatchCommit`).
 
 `states.FOUND` and `states.PLANS` are this table as data, by what begin finds; a test walks through both.
 """

@@ -1,11 +1,11 @@
-"""The driver's own transaction, and the file that carries it from the process that begins to the one that aborts.
+"""The driver's own transaction, and the file that carries it from the process of `begin` to the process of `abort`.
 
 Spark calls `abort` on a new writer, in another process, with the tasks' messages. Where no task sent a message (the
 only task failed, or the query was stopped in the middle) nothing says which driver's epoch the batch was begun under.
 Only that epoch tells the transactions of this batch from those of a newer run, which must not be touched. So begin
 leaves the driver's transaction in a file among Spark's temporary files of the application (`SPARK_LOCAL_DIRS`: Spark
-gives it to each of its Python processes, and deletes the files at the end). Where there is no such file, the next begin
-of the query aborts what is open.
+gives it to each of its Python processes, and deletes the files at the end). If that file is missing, the next begin of
+the query aborts the open transactions.
 """
 
 from __future__ import annotations

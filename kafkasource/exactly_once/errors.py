@@ -53,7 +53,7 @@ class TooManyTransactions(KafkaSourceError):
 def not_open_text(name: str, epoch: int, found: DescribedTransaction | None, other: str) -> str:
     """The text of NotDecided, where a transaction of the batch is not open any more under this epoch.
 
-    `other`: a further process that may have taken it, besides another query.
+    `other`: a process that may have fenced it, besides another query.
     """
     state = "unknown" if found is None else f"{found.state} under epoch {found.producer_epoch}"
     return (

@@ -9,8 +9,8 @@ that knows nothing of the others, so each starts in a state of its own:
     abort   FAILED ─▶ CLOSED ─▶ UNDECIDED ─▶ ABORTED; or COMMITTED or LOST, where it is decided
 
 A begin finds what an earlier run left in two groups: the decision record in P-marker, its status in P-kept. `FOUND`
-says what is known by these two (`decision_status`), `PLANS` what happens to a batch by that (`task/plan`). There is no
-I/O here.
+says what these two mean together (`decision_status`), and `PLANS` what happens to a batch then (`task/plan`). There is
+no I/O here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Limits what reading a schema's text costs: bytes, steps, and the kinds of errors. Pure.
 
-No text of n bytes may take more than a bound that grows with n. So a schema is refused where the names from its root to
-a type have more than MOST_PLACE characters together (each type below keeps that text), where its JSON has more than
-MOST_JSON_VALUES values (each is a Python object), or where reading it takes more than MOST_STEPS.
+The cost of a text of n bytes has a bound that grows with n. So a schema is refused for one of three reasons: the names
+from its root to a type have more than MOST_PLACE characters together (each type below keeps that text); its JSON has
+more than MOST_JSON_VALUES values (each is a Python object); reading it takes more than MOST_STEPS.
 """
 
 from __future__ import annotations

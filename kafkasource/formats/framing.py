@@ -3,11 +3,11 @@
     Confluent          0x00, id (int32), record
     Apicurio           0x00, id (int64, its first four bytes are zero), record: 8 bytes where Confluent has 4
     single object      0xC3, 0x01, the schema's fingerprint (8 bytes, the lowest first), record: Avro's specification
-    AWS Glue           0x03, and what `formats.glue` says
+    AWS Glue           0x03, then as `formats.glue` says
     a record's header  `__value_schema_id` or `__key_schema_id`: 0x01, UUID (16 bytes), or 0x00, id (int32); the
                        record's bytes have nothing in front
 
-Of a Protobuf schema, the message index stands behind the id (`protobuf.message_index`), in a header, too.
+For a Protobuf schema, the message index follows the id (`protobuf.message_index`), in a header, too.
 
 All other numbers are big-endian. A header goes before the bytes, as in Confluent's deserializers; of several headers
 of the name the last counts. Registries give no id 0, so four zero bytes behind the first begin an id of eight bytes.

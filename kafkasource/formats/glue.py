@@ -20,10 +20,10 @@ _PLAIN, _COMPRESSED = b"\3\0", b"\3\5"
 
 
 def plain_parts(values: pa.BinaryArray, without: Container[int]) -> Iterator[tuple[int, pa.BinaryArray]]:
-    """Yield (first row, rows) for all rows, one part behind the other, with plain records in place of compressed ones.
+    """Yield (first row, rows) for all rows, one part after the other, with plain records in place of compressed ones.
 
-    A part's records have at most MOST_BYTES, or are one. A record stays as it is where its bytes are not zlib's, or
-    too many. `without`: rows that have no frame.
+    A part has at most MOST_BYTES, or one record. A record that zlib cannot decompress, or that is too large, stays as
+    it is. `without`: rows without a frame.
     """
     wanted = pc.indices_nonzero(pc.starts_with(values, pattern=_COMPRESSED).fill_null(False)).to_pylist()
     start, held = 0, 0

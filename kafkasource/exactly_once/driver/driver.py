@@ -6,17 +6,16 @@ or not, which is all that a restart has to know:
 
     begin    fence an older driver, read the last decision, commit its task transactions (again), abort all others
     tasks    a batch that is decided already is not written again; else each task writes in its transaction
-    commit   keep that the batch is about to be decided, decide, commit the task transactions, keep that they have ended
+    commit   note that the batch is about to be decided, decide, commit the task transactions, note that they have ended
     abort    finish what was decided; else abort the task transactions, also those of tasks that sent no message
 
 Between the decision and the last commit, read_committed shows some task transactions and not others. The next begin
 commits the rest after a crash there, if it comes before the brokers abort open transactions
 (`kafka.transaction.timeout.ms`). If it comes later, transactions are lost, and `lostTransactions` says what happens:
-the loss is never silent. (Of a batch write the next one under its prefix warns, which has other rows.) The same holds
-where a decision may have been made and no record of it is left:
-`decision_status` has the table of what is known after a crash at which point.
+the loss is never silent. (After a batch write, the next one under its prefix warns; it has other rows.) The same holds
+where a decision may have been made and no record of it is left: `decision_status` has a table of the points of a crash.
 
-With `atomicBatch` the tasks write in the driver's own transaction, whose one end is the decision and shows the rows.
+With `atomicBatch` the tasks write in the driver's own transaction. Its commit is the decision and shows the rows.
 
 `begin` runs in the process that pickles the writer, `commit` and `abort` in another: nothing is kept here. Whatever
 they have to know comes with the tasks' messages. All three move the batch by the table `states.BATCH`.

@@ -118,8 +118,8 @@ def plan_task(begun: BegunBatch, query_id: str, batch_id: int, slot: int, on_los
         assert last is not None
         raise CheckpointBehind(
             f"batch {batch_id} is to be written, but batch {last.batch_id} of this query (id {query_id}) was begun "
-            "already, so that this one is in the topics: this checkpoint is an older state of the query's checkpoint, "
-            "or a copy of it, and the original has continued. Restore the newest one. A copy needs a "
+            f"already, so batch {batch_id} is in the topics: this checkpoint is an older state of the query's "
+            "checkpoint, or a copy of it, and the original has continued. Restore the newest one. A copy needs a "
             "'transactionalIdPrefix' of its own, and a new query a new checkpoint"
         )
     if plan is BatchPlan.SKIP or on_lost == "skip":
@@ -171,7 +171,7 @@ def refuse_another(ids: TransactionalIds, kind: Kind, query_id: str, last: LastB
     raise AnotherQuery(
         f"option 'transactionalIdPrefix': the last decision under {ids.prefix!r} is that of {what}, not of this one "
         f"({query_id}). Under one prefix two queries would overwrite each other's decisions, so nothing is written. "
-        "Give this one another 'transactionalIdPrefix'. Where the other's checkpoint was deleted for good: end what it "
-        f"has open with 'pykafka transactions abort --prefix {ids.prefix}', then forget its decision with 'pykafka "
+        "Set another 'transactionalIdPrefix' here. If the other's checkpoint was deleted for good: abort its open "
+        f"transactions with 'pykafka transactions abort --prefix {ids.prefix}', then forget its decision with 'pykafka "
         f"groups delete {ids.marker_group} {ids.kept_group}'"
     )

@@ -68,8 +68,8 @@ class Task:
             )
         if guarantee.atomic and context.attemptNumber() > 0:
             raise CannotWriteOnce(
-                "with 'atomicBatch' a task cannot be run again: what its first attempt wrote is part of the one "
-                "transaction. The batch starts again with the query"
+                "with 'atomicBatch' a task cannot be run again: the rows of its first attempt are part of the batch's "
+                "only transaction. The batch starts again with the query"
             )
         if begun.write_id is not None:
             return cls(begun.write_id, 0, context.partitionId())
@@ -138,11 +138,11 @@ class ExactlyOnceTask:
     def abort(self, cluster: Cluster) -> None:
         """Abort the task's transaction, so that no reader waits for it: best effort, for some seconds at most.
 
-        Under the epoch that the task holds: a later attempt of the task has fenced it, and loses nothing by this. Where
+        The abort names the epoch that the task holds: a later attempt has fenced that epoch, so it loses nothing. Where
         a request of the task may still reach a leader after the abort, the transaction is left to the next
         InitProducerId, which fences the request as well: in dialect 1 the epoch outlives the transaction, and a late
         batch would begin another one. A claim (atomicBatch) stays while the driver may still decide the batch:
-        it tells later attempts that this one has begun to write.
+        it tells later attempts that this attempt has begun to write.
         """
         transaction, version = self.transaction, self.begun.driver.transaction_version
         name = self.begun.driver.ids.task(self.task.slot)
@@ -183,13 +183,14 @@ class ExactlyOnceTask:
     def _claim(self, cluster: Cluster) -> ProducerId:
         """Become the only attempt of this task that writes (atomicBatch), or raise.
 
-        An attempt's number does not tell: Spark counts from 0 again when it runs a stage again because shuffle files
-        were lost, even beside an attempt that still runs. What two of them write under one producer id is mixed, or
-        dropped as copies, without an error where their batches are of one size.
+        The attempt's number does not help: Spark counts from 0 again when it runs a stage again because shuffle files
+        were lost, even beside an attempt that still runs. If two attempts write under one producer id, their batches
+        are mixed, or dropped as copies, without an error where they are of one size.
 
-        So the slot's own transaction is opened, with nothing in it, and stays open until the batch ends. Who finds it
-        open is late. Of those that find it closed, one is given the next epoch and the others see that they were not;
-        or the next but one, when the first can no longer open it.
+        So the attempt opens the slot's own transaction, with nothing in it, and leaves it open until the batch ends. An
+        attempt that finds it open is late. Of several that find it closed, one gets the next epoch and the others see
+        that they did not. An attempt that looks before the first has opened it gets the epoch after that; the first
+        then cannot open it.
         """
         ids = self.begun.driver.ids
         name = ids.task(self.task.slot)

@@ -2,7 +2,7 @@
 
 | Avro | column |
 |---|---|
-| [null, T] | T, nullable; all else is not nullable, but for null itself and the members below |
+| [null, T] | T, nullable; all else is not nullable, except null itself and the members below |
 | [int, long]; [float, double] | long; double |
 | any other union | struct of member0, member1, ..., null not counted; the member that is there is not null |
 | enum, string with uuid | string |
@@ -72,7 +72,7 @@ def arrow_type(schema: Schema, place: str = "$") -> pa.DataType:
         return pa.string()
     if isinstance(schema, Again):
         raise SchemaError(
-            f"{place}: {schema.name} contains itself; a recursive schema has no columns. Give a reader schema without "
+            f"{place}: {schema.name} contains itself, and Spark has no type for that. Give a reader schema without "
             "this field"
         )
     if schema.logical is not None and schema.logical.precision:

@@ -1,4 +1,4 @@
-"""The columns of a type. JSON has no types of its own: how a value is read follows from its column's.
+"""The columns of a type. The type of a column decides how its JSON values are read.
 
 | column | JSON |
 |---|---|
@@ -10,7 +10,7 @@
 | binary | a string in base64 |
 | date | a string such as 2024-05-06 |
 | timestamp, timestamp_ntz | a string as ISO 8601 has it: with a zone, without one |
-| struct | an object; names that are no field are left out |
+| struct | an object; names that are not fields are left out |
 | map of string | an object |
 | array | an array |
 """
@@ -74,7 +74,7 @@ class _Builder:
         if len(self.columns) >= MOST_COLUMNS or depth > MOST_LEVELS:
             raise SchemaError(f"{place}: more than {MOST_COLUMNS} fields, or more than {MOST_LEVELS} within each other")
         number = len(self.columns)
-        # With a validity in any case: the kernel looks there for missing fields.
+        # Nullable, whatever the field says: the kernel looks for missing fields in the validity.
         column = column_of(data_type, level, True)
         column.never_null = not each.nullable
         self.columns.append(column)

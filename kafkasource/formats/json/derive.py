@@ -1,8 +1,8 @@
 """The JSON Schema of a column, for `writerSchema=register`.
 
-A field that is not nullable is required. One that is nullable is not, and its type has no null: a null is left out.
-Objects are closed (`additionalProperties: false`): a registry with BACKWARD compatibility then takes a schema with a
-field more, which it does not take for open ones, where older records may have anything under that name.
+A field is required unless it is nullable. No field's type allows null: a record leaves a null out. Objects are closed
+(`additionalProperties: false`), so a registry with BACKWARD compatibility accepts a schema with one more field. With
+open objects it refuses such a schema, because older records may have anything under that name.
 """
 
 from __future__ import annotations

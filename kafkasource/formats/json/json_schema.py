@@ -10,11 +10,11 @@
 | `array` with one schema in `items` | array |
 | a type and `null`, as a list of types or by `anyOf`, `oneOf` | that type, nullable |
 | `enum`, `const` without `type` | the type of their values |
-| `$ref`; `allOf`, with what stands beside it | what it is; objects are one, and what says no type adds its `required` |
+| `$ref`; `allOf`, with the keywords beside it | its type; objects become one, an untyped part adds its `required` |
 | all else: any type, several types, objects and arrays that do not say what is in them | string: the value's JSON |
 
-A property is not nullable where it is `required` and its type has no null; one whose schema is `false` is no column.
-Bounds, patterns and the like are not looked at. What refers to itself, or to nothing, is an error.
+A property is not nullable if it is `required` and its type has no null. A property whose schema is `false` gets no
+column. Bounds, patterns and the like are ignored. A schema that refers to itself, or to nothing, is an error.
 """
 
 from __future__ import annotations
@@ -292,8 +292,8 @@ def _documents_of(schema: object, name: str) -> Documents:
 
 
 def _documents_in(schema: Mapping[str, object], around: Documents) -> Documents:
-    """Of what is within a schema: one with an `$id` is a document of its own. A fragment alone is an anchor (draft 4 to
-    7)."""
+    """The documents around the contents of a schema. A schema with an `$id` is a document of its own; an `$id` that is
+    only a fragment is an anchor (draft 4 to 7)."""
     said = _id_of(schema)
     if not said or said.startswith("#") or around[0][0] is schema:
         return around

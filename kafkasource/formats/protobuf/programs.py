@@ -1,7 +1,7 @@
 """Writes the kernel's words for a message type (`protobuf_opcodes`).
 
-One program reads the records of all writers: a Protobuf field is known by its number, and what the reader does not have
-is skipped by its wire type.
+One program reads the records of all writers: it knows a Protobuf field by its number, and skips a field that the
+reader does not have by its wire type.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A Protobuf schema with all that it imports: each field knows its type, and each message and enum its full name.
 
 Names are looked up as protoc does: from the innermost message outwards, the first part of the name decides, and only
-the file, its imports and what those import publicly are seen. An error begins with the full name of the place.
+the file, its imports and their public imports are seen. An error begins with the full name of the place.
 """
 
 from __future__ import annotations

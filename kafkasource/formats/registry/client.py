@@ -81,10 +81,10 @@ class RegistryClient:
     def schema(self, schema_id: SchemaId) -> RegisteredSchema:
         """The schema of an id (of Confluent's GUID from 8.0 on), with its references.
 
-        Raises UnknownSchemaId where the answer depends on the id: the registry has no such id, does not give this one
-        to its user, or knows no GUIDs. Every other error is a failure of the registry, and no record's fault. After
-        MOST_UNKNOWN ids of this kind the registry is not asked for further ids until UNKNOWN_PAUSE_S have passed, and
-        they count as unknown: a record can name any id, and each costs a request.
+        Raises UnknownSchemaId where the answer depends on the id: the registry has no such id, refuses it to its user,
+        or knows no GUIDs. Every other error is a failure of the registry, not a record's fault. After MOST_UNKNOWN
+        unknown ids, further ids count as unknown without a request until UNKNOWN_PAUSE_S have passed: a record can name
+        any id, and each costs a request.
         """
         if isinstance(schema_id, Fingerprint):
             raise UnknownSchemaId(
