@@ -1,7 +1,7 @@
 """Holds values that belong to one process. A forked child makes its own.
 
 Spark forks its Python workers from a daemon, and programs fork too. A child cannot use its parent's values: the
-parent's threads do not run in it, a lock that one of them held stays held for ever, and sockets are the parent's.
+parent's threads do not run in it, a lock that such a thread held stays held for ever, and sockets are the parent's.
 """
 
 from __future__ import annotations

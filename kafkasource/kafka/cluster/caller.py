@@ -49,12 +49,12 @@ from kafkasource.kafka.protocol.schema import Body, Fields
 from kafkasource.kafka.security.quoting import printable
 
 _MAX_IDLE_MS = 300_000.0
-"""The default of `kafka.metadata.max.idle.ms`: who reads topics that come and go would ask for each for ever."""
+"""The default of `kafka.metadata.max.idle.ms`: otherwise a client would refresh all topics it ever read, for ever."""
 
 PROPAGATION_MS = 5_000
 """A broker may not know for this long of a topic that was created through another broker."""
 
-_FURTHER_MS = 2_000  # how long a further node gets for its connection, while another node is connected
+_FURTHER_MS = 2_000  # how long to wait for a connection to another node while one node is connected
 
 _OTHERS = 3  # how many other nodes are asked whether an answer is true, until one of them answers
 
@@ -168,9 +168,9 @@ class Caller:
 
     @contextmanager
     def giving_up(self, unwanted: Callable[[], bool] = bool, *, after_ms: float = math.inf) -> Iterator[None]:
-        """In this block calls raise GivenUp once `after_ms` have passed or `unwanted` returns true.
+        """Make calls in this block raise GivenUp once `after_ms` have passed or `unwanted` returns true.
 
-        Only for a client that one thread uses. The caller evaluates `unwanted` after each network event, so a thread
+        Only for a client with a single thread. The caller evaluates `unwanted` after each network event, so a thread
         that changes its result calls `wakeup`.
         """
         before, self._limit = self._limit, (self.now_ms() + after_ms, unwanted)
@@ -415,8 +415,8 @@ class Caller:
         return False
 
     def _comes(self, pending: Pending, *, further: bool) -> bool:
-        """Wait for an answer. If others can be asked instead (`further`), wait for a connection but a short while, and
-        the shorter the more attempts have failed. It goes on being made."""
+        """Wait for an answer. If other nodes can be asked instead (`further`), wait only briefly for a connection, less
+        after each failed attempt; connecting continues in the background."""
         until = math.inf
         if further:
             until = self.now_ms() + _FURTHER_MS / (1 + self.network.connect_failures(pending.node_id))

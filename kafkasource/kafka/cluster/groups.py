@@ -150,7 +150,7 @@ class Groups:
         lists = wanted is not None or self._caller.supports(OFFSET_FETCH, 2) or self._caller.supports(LIST_GROUPS)
         if not lists:
             raise UnsupportedApiVersion(
-                f"Kafka before 0.9 does not list the partitions of which group {group!r} has offsets: name them"
+                f"Kafka before 0.9 cannot list the partitions with offsets of group {group!r}: name them"
             )
 
         names_group = True  # the request that was sent last: is its answer in rows of groups?

@@ -55,7 +55,7 @@ class Offsets:
         LATEST is the high watermark, under read_committed the last stable offset. Raises UnsupportedApiVersion where
         `wanted` has a timestamp and the leader is a broker before 0.10.1, which knows only when segments of the log
         were written. Brokers before 0.11 have no transactions, so both isolation levels see the same there. `epochs`:
-        of leaders that the caller knows. An older leader, which still believes that it leads, is not believed.
+        the leader epochs that the caller knows. The answer of an older leader does not count.
 
         Each log has a beginning and an end: a leader that gives no offset for EARLIEST or LATEST is asked again.
         """

@@ -69,8 +69,8 @@ class Leaders:
     ) -> dict[TopicPartition, T]:
         """Ask the leaders in parallel, again until every partition has an answer, or raise.
 
-        `body` makes the request for the partitions that one node leads, within the milliseconds left; `answer` reads a
-        partition's row of the response; an error that it raises is like one that the row has.
+        `body` makes the request for the partitions of one leader, within the milliseconds left. `answer` reads a
+        partition's row of the response; an error that it raises counts as the row's error.
         """
         found: dict[TopicPartition, T] = {}
         outdated: set[str] = set()  # topics of partitions whose leader in metadata is older than we know it to be

@@ -1,7 +1,7 @@
 """One connection to one address of a broker, stage by stage, for `pykafka doctor`. Notes the result of each stage.
 
 It uses the parts of the client (connector, connection, authentication), but no loop, no retry and no other address, so
-it sees what a `Link` hides. Each call blocks, and closes what it has opened.
+it sees what a `Link` hides. Each call blocks, and closes the connection that it opens.
 """
 
 from __future__ import annotations

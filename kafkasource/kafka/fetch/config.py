@@ -53,7 +53,7 @@ class FetchSettings:
         if most > limit:
             raise OptionError(
                 f"option 'kafka.max.partition.fetch.bytes' ({most}) asks for more than"
-                f" 'kafka.receive.message.max.bytes' ({limit}) accepts: lower the one or raise the other"
+                f" 'kafka.receive.message.max.bytes' ({limit}) accepts: lower the first or raise the second"
             )
         return cls(
             columns=options["columns"],

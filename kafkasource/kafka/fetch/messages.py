@@ -63,8 +63,8 @@ def fetch_body(
     isolation_level: IsolationLevel,
     rack: str = "",
 ) -> Body:
-    """A Fetch without a session (KIP-227: epoch -1). The topics have rows from `partition_row`, and both name and id:
-    each version takes the one that it needs.
+    """A Fetch without a session (KIP-227: epoch -1). A topic has rows from `partition_row`, and both name and id: each
+    version sends one of the two.
     """
     return {
         "max_wait_ms": max_wait_ms,

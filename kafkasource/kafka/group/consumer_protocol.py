@@ -8,7 +8,7 @@ Protocol type `consumer`, the common language of all Kafka clients ("Consumer Pr
     Assignment     version int16 · assigned_partitions [topic string, partitions [int32]] · user_data bytes or null
 
 Later versions only add fields at the end, so a client reads the fields that it knows. We always write version 3, and
-every client can read it. Bytes after the last known field are no error.
+every client can read it. A client ignores bytes after the last field that it knows.
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ class GroupMember:
         """Whether the member has moved, or moves now, to another generation than the commit's.
 
         Then its partitions may still be its own. Java's ConsumerCoordinator.OffsetCommitResponseHandler, too, takes
-        ILLEGAL_GENERATION for a rebalance in progress where the generation is no longer the one that was sent.
+        ILLEGAL_GENERATION for a rebalance in progress if the generation has changed since the request.
         """
         current = self._membership.identity
         return current.member_id == identity.member_id and (current != identity or not self._settles())

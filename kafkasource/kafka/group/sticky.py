@@ -1,7 +1,7 @@
 """The assignor `cooperative-sticky`: even shares, and as few moved partitions as possible (KIP-54, KIP-429).
 
-Members report the partitions that they own, and their generation. When two members claim the same partition, the one
-with the newer generation owns it; with the same generation, neither does. If all members read the same topics, which is
+Members report the partitions that they own, and their generation. When two members claim the same partition, the
+member with the newer generation owns it; with the same generation, neither does. If all members read the same topics,
 the usual case, this assignor places every partition as Kafka's own class does, so it does not matter which of the two
 runs in the leader. If members read different topics, both make shares as even as single moves can; the placements are
 equal in 99 of 100 groups.

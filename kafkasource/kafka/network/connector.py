@@ -14,9 +14,9 @@ from kafkasource.kafka.security.tls.stream import TlsStream
 
 
 class SocketConnector:
-    """The real network: TCP, and TLS on it where `security.protocol` says so. Non-blocking, but for `resolve`.
+    """The real network: TCP, and TLS on it where `security.protocol` says so. Non-blocking, except `resolve`.
 
-    Without delay: a request is complete when it is written, so there is nothing for Nagle to wait for.
+    It sets TCP_NODELAY: a request is complete when it is written, so Nagle's algorithm has nothing to wait for.
     The thread that polls the client calls `open`.
     """
 

@@ -4,8 +4,8 @@ When to ask: at once when somebody called `request_update`, else when the last s
 never sooner after the last attempt, successful or not, than the retry backoff. What an answer may change: brokers are
 replaced as a whole, topics one by one. An older leader epoch replaces a newer one only where brokers agree
 (`_are_agreed`), and a topic that fails for the moment (no leader yet) keeps what was known of it. An answer about all
-topics ends what is known of those that it does not name; of wanted ones only after an answer about the topic has said
-so. Times are milliseconds of the client's clock.
+topics removes the topics that it does not name, but a wanted topic only after an answer about that topic has said so.
+Times are milliseconds of the client's clock.
 """
 
 from __future__ import annotations

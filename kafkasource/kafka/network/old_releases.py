@@ -1,8 +1,8 @@
 """Finds the versions that a broker serves, if that takes more than one connection.
 
 A server that does not know the asked version of ApiVersions should answer in version 0 (KIP-511). Azure Event Hubs
-resets the connection instead. So whatever ends a connection before that answer is followed by a request in the next
-lower form on the next connection (`FORMS`). After a close or a reset the client makes that connection at once. After
+resets the connection instead. So if a connection ends without that answer, the client sends the next lower form on the
+next connection (`FORMS`). After a close or a reset the client makes that connection at once. After
 silence the next attempt makes it: a broker that hangs must count as a broker that cannot be reached. The client
 remembers the step that worked by the broker's address, and begins with it the next time (`HandshakeStep.next_time`).
 

@@ -265,17 +265,17 @@ class ConnectionAttempt:
 
     @property
     def _awaited(self) -> str:
-        """Whom SASL waits for in another thread, and who is not the broker."""
+        """The server, other than the broker, for which SASL waits in another thread."""
         source = None if self._credentials is None else self._credentials.token_source
         return "the KDC" if source is None else source.origin
 
     def failed(self, state: LinkState, reason: str, error: KafkaSourceError | None = None) -> Happened:
-        """This address did not work out; go on with the next one of the host, if there is one.
+        """Give up this address and continue with the host's next one, if there is one.
 
-        Where the client was authenticating again, it does not ask for another address but for another connection.
+        If the client was authenticating again, it needs another connection, not another address.
 
-        `error`: what will happen again at the host's other addresses, as all are one service: TLS or SASL refused, or,
-        before any broker did, an answer that is not Kafka's protocol. It ends the attempt.
+        An `error` that the host's other addresses would repeat, as all are one service, ends the attempt: TLS or SASL
+        refused, or, before any broker has answered, an answer that is not Kafka's protocol.
         """
         if isinstance(error, SaslAuthenticationFailed) and self._credentials is not None:
             process_refusals.get().refused(self._credentials, self._servers, error)

@@ -52,7 +52,7 @@ class LinkEvent(Enum):
     CLOSE = "close"  # the connection, if there is one, is not wanted any more
     # The resolver.
     RESOLVED = "resolved"  # to one address at least; with none, the attempt has failed
-    RESOLVER_BROKE = "resolver broke"  # it raised what is no error of names: a bug, which `poll` raises
+    RESOLVER_BROKE = "resolver broke"  # it raised an error that is not about names: a bug, which `poll` raises
     # The address that is tried.
     CONNECTED = "connected"
     CONNECTED_TO_PROBE = "connected to probe"  # the broker closed the connection before: is it an old one?

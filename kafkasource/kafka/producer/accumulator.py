@@ -102,7 +102,7 @@ class RecordAccumulator:
 
         `order` and `spans` are as `order_by_partition` gives them; an order of None means the columns' own rows.
         `shared`: other clusters get the rows in this order, too. Blocks up to `max.block.ms` for new batches' memory;
-        raises the delivery's error when it failed meanwhile, RecordTooLarge, and what BufferPool.allocate raises.
+        raises the delivery's error when it failed meanwhile, RecordTooLarge, or an error of BufferPool.allocate.
         """
         if self._queues.closed:
             delivery.raise_if_failed()  # its error says why

@@ -2,7 +2,7 @@
 
 Kafka's BufferPool. It keeps buffers of one size, the poolable one (`kafka.batch.size`), on a free list and uses them
 again; the list starts empty. Any other size comes from the non-pooled part, and the garbage collector takes it
-afterwards. When the non-pooled part runs short, the pool gives up free buffers for it. When there is no memory, callers
+afterwards. When the non-pooled part runs short, the pool gives up free buffers for it. When memory runs out, callers
 wait in the order they came. Returned memory goes to the oldest waiter, which may collect its bytes in several steps;
 the rest goes to the next. This pool is stricter than Kafka's: while a caller waits, it serves no later one, even if
 there is memory for that one, so that a large request cannot starve behind small ones.

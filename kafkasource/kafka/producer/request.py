@@ -180,10 +180,10 @@ def answers_of(
 def outcome_of(answer: Answer, *, is_next: bool, is_alone: bool, retries: int) -> Outcome:
     """Decide about a batch that its task still wants and whose time is not over.
 
-    `is_next`: every batch that was sent to the partition before this one has its final answer. While one has none, a
-    sequence out of order only means that the earlier batch is missing, which is sent again first. Otherwise the broker
-    may have stored the batch and forgotten it (it remembers five), so it must not be sent as new.
-    `is_alone`: the same of every other batch that was sent to the partition, be it before or behind this one.
+    `is_next`: every batch that was sent to the partition before this batch has its final answer. Without it, a sequence
+    out of order only means that an earlier batch is missing, which is sent again first. With it, the broker may have
+    stored the batch and forgotten it (it remembers five), so it must not be sent as new.
+    `is_alone`: every other batch that was sent to the partition, before or after this batch, has its final answer.
     """
     error = answer.error
     if error is None or isinstance(error, DuplicateSequenceNumber):  # an earlier attempt stored it

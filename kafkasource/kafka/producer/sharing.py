@@ -85,7 +85,7 @@ _Key = tuple[_Rows, int, int, "int | None"]
 class Compressor:
     """Compresses each batch's records once for the clusters of one task. For sender threads.
 
-    It keeps the result until every cluster has taken it, but no more than `limit_bytes` together. Beyond that it
+    It keeps a result until every cluster has taken it, but at most `limit_bytes` of them together. Beyond that it
     drops some, and a cluster that is far behind compresses these again. The choice is random: if the oldest went,
     such a cluster would find none of its batches.
     """

@@ -224,7 +224,7 @@ def _template(fields: Sequence[Field], version: int) -> tuple[Body, list[tuple[s
 
 
 def _maker(f: Field) -> Callable[[], Value]:
-    """Makes the default of a field that could be changed, anew each time: a Fetch response is full of them."""
+    """A function that makes a field's mutable default, fast: a Fetch response is full of them."""
     value = f.default_value()
     nested = any(isinstance(each, list | dict) for each in (value.values() if isinstance(value, dict) else value))
     make: Callable[[], Value] = f.default_value if nested else value.copy

@@ -193,8 +193,8 @@ class ByteReader:
     def array_length(self, *, compact: bool, element_bytes: int, element_memory_bytes: int = 128) -> int | None:
         """The count before an array, None for null.
 
-        `element_bytes`: the least that one element takes here, 1 or more; `element_memory_bytes`: the most that it
-        takes as a value, beside the text in it and arrays of its own.
+        `element_bytes`: the least that an element takes on the wire, 1 or more. `element_memory_bytes`: the most that
+        it takes as a value, without its texts and its own arrays.
         """
         pos = self.pos
         count = self.unsigned_varint() - 1 if compact else self.int32()

@@ -70,9 +70,9 @@ def decode(
     """Rows of [start_offset, end_offset) in `data`, any contiguous buffer of whole batches and perhaps a cut last one.
 
     `aborted_transactions` is (producer id, first offset) as Fetch returns them under read_committed; None or empty
-    drops control batches only. Where batches together exceed `piece_bytes` decompressed, or `max_decompressed_bytes` if
-    less, the call ends before the one that does and `limited` is set (`decode_all` goes on by itself); one batch alone
-    beyond `max_decompressed_bytes` raises RecordBatchTooLarge.
+    drops control batches only. The call ends before the batch that would make the decompressed bytes exceed
+    `piece_bytes`, or `max_decompressed_bytes` if less, and sets `limited` (`decode_all` then calls again); a single
+    batch beyond `max_decompressed_bytes` raises RecordBatchTooLarge.
     The rows have `columns`, in that order; None: all, with `headers` as `include_headers` says. Other columns are not
     made. The records' lengths, offsets and timestamps are checked all the same; what is inside of headers is not.
     Holds no reference to `data` afterwards. Any thread; the GIL is released while CRCs are checked, records parsed and

@@ -109,7 +109,7 @@ class Arena:
     def __init__(self) -> None:
         self._memory = memoryview(pa.allocate_buffer(_STEP_BYTES, _POOL)).cast("B")
         self.used = 0
-        self.piece_bytes = PIECE_BYTES  # a call that has decompressed something decompresses no more than this in all
+        self.piece_bytes = PIECE_BYTES  # a call that has decompressed something decompresses at most this in all
 
     @property
     def capacity(self) -> int:
@@ -121,7 +121,7 @@ class Arena:
     def decompress(self, codec: int, data: pa.Buffer, limit: int) -> tuple[int, int]:
         """Append the contents of `data`, at most `limit` bytes. Returns their [start, end) here.
 
-        Raises RecordBatchTooLarge beyond `limit`, having allocated no more than 8 MiB, or `limit` where that is less;
+        Raises RecordBatchTooLarge beyond `limit`, having allocated at most 8 MiB, or `limit` where that is less;
         and CorruptRecordBatch for bytes that are not the codec's. Beside that the codec has its own memory: zstd its
         window, `limit` rounded up to a power of two at most, and lz4 some blocks of up to 4 MiB.
         """

@@ -1,6 +1,6 @@
 """Decodes message sets v0 and v1, which brokers before 0.11 wrote; Kafka serves old segments as they are on disk.
 
-A message is big-endian. A message set is any number of messages, of which the last may be cut:
+A message is big-endian. A message set is any number of messages; the last may be cut:
 
     offset int64 | size int32, counted from here on | crc uint32 | magic int8, 0 or 1 | attributes int8
     | timestamp int64, only with magic 1 (KIP-32) | keyLength int32 key | valueLength int32 value

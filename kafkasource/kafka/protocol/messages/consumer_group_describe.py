@@ -1,7 +1,8 @@
 """ConsumerGroupDescribe (key 69, KIP-848), answered by each group's coordinator: groups of the newer protocol.
 
-Such a group's coordinator assigns by itself, so what its members have, and what they are to get, stands here in plain
-fields. Of a classic group it says GROUP_ID_NOT_FOUND, as DescribeGroups (key 15) from version 6 on does of these.
+Such a group's coordinator assigns the partitions itself, so it answers with each member's current and target assignment
+in plain fields. For a classic group it answers GROUP_ID_NOT_FOUND. DescribeGroups (key 15) does so for these groups,
+from version 6 on.
 """
 
 from __future__ import annotations

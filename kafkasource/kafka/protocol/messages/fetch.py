@@ -1,7 +1,7 @@
 """Fetch (key 1): records of partitions from an offset on, from the leader, or from a follower in our rack (KIP-392).
 
-The records of a partition are whole batches, of which the last may be cut short; the first comes whole even when it is
-larger than the limits, so that a reader always gets on (KIP-74).
+The records of a partition are whole batches, but the last may be cut short. The first comes whole even when it is
+larger than the limits, so that a reader always makes progress (KIP-74).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """JoinGroup (key 11): become, or stay, a member of a group; answered when every member has joined or was given up.
 
-The coordinator chooses a protocol that all members support and one member as leader; only the leader learns of the
-others and what they wrote as metadata (for consumers: kafka/group/consumer_protocol.py).
+The coordinator chooses a protocol that all members support and one member as leader; only the leader receives
+the members and their metadata (for consumers: kafka/group/consumer_protocol.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ListTransactions (key 66): the transactions of which a broker is the coordinator (KIP-664)."""
+"""ListTransactions (key 66): the transactions that a broker coordinates (KIP-664)."""
 
 from __future__ import annotations
 

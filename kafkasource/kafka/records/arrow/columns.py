@@ -40,7 +40,7 @@ MAX_ROWS = 1 << 17  # limit of an Arrow batch
 _MOST_TOPIC_BYTES = 2 << 20  # limit of a batch's column of topics: 8,289 rows of the longest name that Kafka allows
 _MOST_KEPT = 32
 
-# Constant columns for the next batches, with their bytes; the one used last is at the end. Any thread may replace this
+# Constant columns for the next batches, with their bytes; the last used is at the end. Any thread may replace this
 # as a whole: if two threads build a column at the same time, one of the two is kept.
 _kept: dict[str | int, tuple[pa.Array, int]] = {}
 # Kept columns must not come from a pool that a program sets for a while and then drops.

@@ -1,7 +1,7 @@
-"""Turns OpenSSL's errors into errors that say what is wrong, with which certificate, and what to change.
+"""Turns OpenSSL's errors into errors that name the fault, the certificate and the change to make.
 
-A close in the middle of a handshake is a `ConnectFailed`, which is tried again: brokers that stop do that, too. What a
-certificate or a setting causes is a `TlsError`, which is not.
+A close in the middle of a handshake is a `ConnectFailed`, which is tried again: brokers that stop do that, too. A
+failure that a certificate or a setting causes is a `TlsError`, which is not tried again.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ in `outgoing`; a read can want to write (a key update, an alert), and a write ne
 record of 16 KiB. It also has none of the traps of `SSLSocket`: no bytes that `select` does not see, no write that must
 be repeated with the same bytes.
 
-No clock, thread or log here, but for `warn_of_expiry`. Not thread-safe.
+No clock, thread or log here, except in `warn_of_expiry`. Not thread-safe.
 """
 
 from __future__ import annotations
