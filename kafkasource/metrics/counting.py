@@ -83,7 +83,7 @@ class ProcessCounts:
             self._polled[owner] = function
 
     def snapshot(self) -> Snapshot:
-        """All metrics so far. Gauges whose function fails are left out."""
+        """The current value of each metric, without gauges whose function fails."""
         with self._lock:
             polled: list[Callable[[], Polled]] = [partial(ask, owner) for owner, ask in self._polled.items()]
         gauges: dict[Key, float] = {}

@@ -56,8 +56,8 @@ def push(source: Callable[[], Snapshot], process: str, exporter: MetricExporter 
 
     `source` and `process`: `ProcessCounts.snapshot` and `ProcessCounts.process`.
 
-    For executors on whose hosts nobody collects: with `KAFKASOURCE_OTEL=1` in their environment each worker does this
-    when it first publishes. It sends OTLP over HTTP to the address in OpenTelemetry's own variable
+    For executors on hosts where no process collects: with `KAFKASOURCE_OTEL=1` in their environment each worker does
+    this when it first publishes. It sends OTLP over HTTP to the address in OpenTelemetry's own variable
     (`OTEL_EXPORTER_OTLP_ENDPOINT`), every ten seconds or every `OTEL_METRIC_EXPORT_INTERVAL` milliseconds. A worker
     sends its last interval while it idles, before Spark ends it; a killed worker loses it.
     """

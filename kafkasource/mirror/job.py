@@ -317,7 +317,7 @@ def _texts(given: Mapping[str, str]) -> dict[str, str]:
 def _first_line(error: object) -> str:
     """Find the last Python error in a query's error text, which is long because of the JVM's part.
 
-    Spark says in two ways that another query writes to the checkpoint, and what to do in neither.
+    Spark has two texts for a checkpoint that another query writes to. Neither says what to do.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [line for line in lines if line.startswith("kafkasource.")]

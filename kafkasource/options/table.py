@@ -821,7 +821,7 @@ _BOTH: tuple[Option, ...] = (
     Option(
         "schemaIdIn",
         choice("prefix", "header", "none", "fingerprint"),
-        "Where a record has its schema id: `prefix`, in front of it, as Confluent's serializers do; `header`; "
+        "The place of a record's schema id: `prefix`, in front of it, as Confluent's serializers do; `header`; "
         "`none`: nowhere; `fingerprint`: Avro's single-object encoding. A read finds an id wherever it is ([what "
         "each means](schema-registry.md#the-place-of-a-schema-id)).",
         default="prefix",

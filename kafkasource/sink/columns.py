@@ -2,7 +2,7 @@
 
 The driver checks the schema before a task starts (`SinkSchema.check`, with the texts of the JVM connector). The
 executor's Python worker checks the rows batch by batch (`SinkSchema.rows`). Columns are found by exact name: topic,
-key, value, headers, partition, timestamp; others are ignored, but for the source's column of bad records. No row
+key, value, headers, partition, timestamp; others are ignored, except the source's column of bad records. No row
 becomes a Python object on the way, unless it is bad.
 """
 

@@ -5,7 +5,7 @@ it does not know the topics that rows name.
 
 A topic may be deleted while the process lives. So a batch write always looks. A stream's process looks again when its
 last look is older than `kafka.max.block.ms`: it cannot tell a query's start from its next micro-batch, but a write that
-fails because its topic is gone has waited so long for it. So the query's next start creates the topic again.
+fails because its topic is gone has waited that long. So the query's next start creates the topic again.
 """
 
 from __future__ import annotations

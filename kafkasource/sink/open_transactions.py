@@ -1,4 +1,4 @@
-"""Finds the transactions that a query with exactly_once has open in Kafka, for monitors, and aborts them for operators.
+"""Finds the open transactions of a query with exactly_once, for monitors, and aborts them, for operators.
 
 Open transactions hold back every reader at read_committed. A query that starts again ends its own. This is for a query
 that will not start again. The transactions of a batch that is decided are as good as committed, so they are not aborted

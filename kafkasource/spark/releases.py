@@ -116,7 +116,7 @@ def arrow_type(kind: DataType) -> pa.DataType:
     from pyspark.sql.pandas.types import to_arrow_type  # imports pandas, where that is installed
 
     if _has_variant(kind):  # Arrow has Spark's own binary form of it, which nobody else reads
-        raise TypeError("a variant within it has no form of its own: make it a string by to_json, or cast it")
+        raise TypeError("a variant within it has no Arrow type: make it a string with to_json, or cast it")
     if "timezone" in signature(to_arrow_type).parameters:
         return to_arrow_type(kind, timezone="UTC")
     return to_arrow_type(kind)

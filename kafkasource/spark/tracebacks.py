@@ -1,8 +1,8 @@
 """An error that we raise on purpose reaches Spark's user without a traceback: its text says what to do.
 
 Spark puts the traceback of a data source's error before the error's text, and prints all of it three times: in its
-log, in the text of the error that the user's program gets, and as frames of that error. The lines of our code tell the
-user nothing, and the one line to read is lost among them. `KAFKASOURCE_LOG=DEBUG` logs the traceback.
+log, in the text of the error that the user's program gets, and as frames of that error. The lines of our code do not
+help the user, and hide the line that does. `KAFKASOURCE_LOG=DEBUG` logs the traceback.
 """
 
 from __future__ import annotations

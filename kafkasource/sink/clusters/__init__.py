@@ -11,8 +11,8 @@
                      batches the first to be closed is compressed, for all clusters (producer/sharing)
 
 A cluster has `producersPerCluster` producers, all on one buffer pool. The bytes taken from the pool are the cluster's
-queue, which the watermarks look at. A row's producer is murmur2(key) % producers, so that one key has one producer and
-keeps its order; rows without a key take the producers in turn, an Arrow batch each.
+queue, which the watermarks look at. A row's producer is murmur2(key) % producers, so all rows of a key have the same
+producer and keep their order; rows without a key take the producers in turn, an Arrow batch each.
 
 Watermarks: a cluster that fails must not hold up the others. With `block` the pool ends at the high watermark: a task
 that finds it full waits, and with it the reading. `discard` and `fail` act on a cluster whose queue is above the high

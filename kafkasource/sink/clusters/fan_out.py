@@ -246,7 +246,7 @@ class FanOut:
         one.cluster.health.handed_over(one.target.config.linger_ms, not one.cluster.queued_bytes)
         if one.target.watermarks:
             self._make_room(one, delivery)
-        # Which records become dead letters is for each cluster to say.
+        # Each cluster decides which records become dead letters, so it cannot share their batches.
         shared = None if one.dead_letters is not None else delivery.placement.shared(rows, placed, one.target)
         for number, spans in placed.by_producer.items():
             into = self._delivery(one, number, delivery)

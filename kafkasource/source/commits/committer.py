@@ -5,10 +5,10 @@ joins the group; it commits as a consumer without membership, which brokers refu
 
 Offers come on Spark's thread of the reader process, ten milliseconds apart when the query is idle. One daemon thread
 with a Cluster of its own commits the newest of them, at most once a second. Spark may name the end of an earlier
-micro-batch after that of a later one (asynchronous progress tracking), so a partition's offset only goes up, except for
-a topic that was deleted and created again, and under a later leader, whose log may have been truncated. Brokers forget
-an offset that a group without members has not committed for `offsets.retention.minutes`, so an idle query commits all
-of its offsets again now and then.
+micro-batch after that of a later one (asynchronous progress tracking), so a partition's offset only goes up. There
+are two exceptions: a topic that was deleted and created again, and a later leader, whose log may have been truncated.
+Brokers forget an offset that a group without members has not committed for `offsets.retention.minutes`, so an idle
+query commits all of its offsets again now and then.
 """
 
 from __future__ import annotations

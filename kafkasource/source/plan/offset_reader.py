@@ -61,8 +61,8 @@ class LogEnds(NamedTuple):
     """The ends of logs (exclusive), with the epochs of the leaders that gave them (KIP-320; none from brokers before
     2.1) and the topics' ids of that moment.
 
-    No record below an end has a later epoch than the epoch given for its partition. `last_stable` has the last stable
-    offsets of the logs of which more was read already: there the end is the offset up to which they were read.
+    No record below an end has a later epoch than the epoch given for its partition. If a log was read beyond its last
+    stable offset, its end is the offset up to which it was read, and `last_stable` has its last stable offset.
     """
 
     listed: StreamOffset

@@ -12,7 +12,7 @@ identify it, and an offset means nothing in another topic of the name, or in a l
 
 `@1` is the version of the key. Behind a `/` follows the cluster's id, if it has one: `@1/MkU3OEVBNTcwNTJENDM2Qk`. Then
 come the topics in order, each with its name, its id and its leader epochs. The id is written as Kafka's tools print it;
-it is empty where brokers have none (before 2.8). No record below the offset is of a later epoch than the one written
+it is empty where brokers have none (before 2.8). No record below the offset has a later epoch than the epoch written
 here. Neighbouring partitions with one epoch stand together; a partition is missing where brokers give no epoch (before
 2.1). No topic's name holds any of `@;/=,|`.
 
@@ -21,7 +21,7 @@ list for the start, and after each topic's epochs its offsets. Such a key has ve
 
     @2;t/2b1yVQz0RZmGV9kUS9nT6A/0-1=5|t/2b1yVQz0RZmGV9kUS9nT6A/0-1=5/0=12,1=0
 
-On Spark 4.0 and 4.1 a further key may say where the logs ended (`metrics.log_ends`). It is for progress
+On Spark 4.0 and 4.1 another key may say where the logs ended (`metrics.log_ends`). It is for progress
 alone, and reading an offset skips it.
 """
 
@@ -253,7 +253,7 @@ def _logs_from_text(text: str) -> _Logs:
     if version not in (_VERSION, _WITH_START):
         raise KafkaSourceError(
             f"the checkpoint was written by a newer version of kafkasource: its entry {text[:20]!r}... is not of"
-            f" version {_VERSION} or {_WITH_START}. Run the query with that version, or a newer one"
+            f" version {_VERSION} or {_WITH_START}. Install the version that wrote it, or a newer one"
         )
     if slash and not _CLUSTER.fullmatch(cluster_id):
         raise ValueError(f"{cluster_id[:100]!r} is not the id of a cluster")

@@ -93,9 +93,9 @@ def advanced(
 
     Epochs are those of the listing. But a partition that does not move keeps its own, so that the driver checks its log
     when it moves; and no partition gets an older epoch, because records below its offset may have its own. `cut`:
-    partitions that do not move and whose logs were truncated and have grown to the same offset: their epochs are
-    news. Where nothing but offsets has changed, the ids and epochs are the very objects of `begin`: with 100,000
-    partitions of which few are busy, nothing is made for each of the idle ones.
+    partitions that do not move, but whose logs were truncated and have grown to the same offset: they get the epoch of
+    the listing. If only offsets have changed, the result shares the ids and epochs of `begin`: of 100,000 partitions,
+    the idle ones then cost nothing.
     """
     recreated = recreated_topics(begin, listed)
     cut = {tp for tp in cut if tp in ends and begin.leader_epochs.get(tp) != listed.leader_epochs.get(tp)}
@@ -127,7 +127,7 @@ def questions(begin: StreamOffset, until: StreamOffset) -> Questions:
 
 
 def unseen_topics(begin: StreamOffset, until: StreamOffset, there: Collection[TopicPartition]) -> set[str]:
-    """Topics of which `until` has no partition any more, or of whose new partitions none is `there`."""
+    """Topics that lost their last partition in `until`, and topics with new partitions but none in `there`."""
     after = {tp.topic for tp in until.offsets}
     lost = {tp.topic for tp in begin.offsets if tp.topic not in after}
     new = until.offsets.keys() - begin.offsets.keys()
@@ -251,8 +251,8 @@ def _divided(
 def _absent(
     read: PartitionOffsets, subscription: Subscription | None, deleted: Collection[str], seen_ends: PartitionOffsets
 ) -> Iterator[Loss]:
-    """Describe the loss of these partitions, of which some were deleted. The others may exist, but the query does not
-    read them (any more)."""
+    """Describe the loss of these partitions. Some were deleted; others may exist, but the query does not read them (any
+    more)."""
     others = [tp for tp in read if subscription is not None and not subscription.covers(tp)]
     unseen = f" {loss.UNSEEN}." if subscription is None or isinstance(subscription, SubscribePattern) else ""
     for certain, partitions in _divided(read.keys() - frozenset(others), deleted):

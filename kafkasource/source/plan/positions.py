@@ -1,7 +1,7 @@
 """Reads from the options where a read starts and ends.
 
 A `Position` is parsed and checked before any broker is asked, and resolved to offsets when a read is planned. Each end
-has three options, of which the first given counts, as in the JVM connector: `startingTimestamp`,
+has three options, and the first given counts, as in the JVM connector: `startingTimestamp`,
 `startingOffsetsByTimestamp`, `startingOffsets`; `ending...` alike. Their JSON is the JVM connector's. An offset may be
 -2 (earliest) or -1 (latest) too, as in Kafka's ListOffsets request, a topic may have one word for all its partitions,
 `{"topic":"earliest"}` (SPARK-58774), and a group's committed offsets can be the start.

@@ -8,10 +8,10 @@ however large it is (KIP-74), and takes seconds over a slow line. So the driver 
 the time on samples that renew old weights or that add partitions of known topics. It asks about an unknown topic at
 once.
 
-The micro-batch may hold heavier records than those at its beginning. A partition of which nothing was seen gets the
-mean of its topic. If nothing was seen of the topic either, it gets the mean of all topics until its turn to be asked
-comes. After it was asked in vain it gets UNKNOWN_WEIGHT, for packing USUAL_WEIGHT. No failure here fails the query; it
-is tried again soon.
+The micro-batch may hold heavier records than those at its beginning. A partition without a sample gets the mean of
+its topic. If its topic has no sample either, it gets the mean of all topics until its turn comes. If its own sample
+then brings nothing, it gets UNKNOWN_WEIGHT, for packing USUAL_WEIGHT. A failure here does not fail the query: the
+driver soon tries again.
 """
 
 from __future__ import annotations
@@ -155,9 +155,9 @@ class RecordWeights:
         self, begin: Mapping[TopicPartition, int], sizes: Mapping[TopicPartition, int], limit_bytes: int, unknown: float
     ) -> None:
         """Take a sample. Partitions that have waited longest come first in a request, because a record batch that is
-        larger than its partition's part of the sample comes only if its partition is the first. Partitions of which
-        nothing is known after that are asked alone, unless others of their topic show that the limit is far. Where the
-        leader has moved, or the log begins later, another sample is taken at once.
+        larger than its partition's part of the sample comes only if its partition is the first. Partitions that
+        are still unknown after that get a request each, unless others of their topic show that the limit is far. Where
+        the leader has moved, or the log begins later, another sample is taken at once.
         """
         self._sampled_at = self._clock()
         self._forget()

@@ -1,4 +1,4 @@
-"""Fetches a little of some partitions: a sample, of which the callers read only the headers of record batches.
+"""Fetches a sample of some partitions: a few record batches, whose headers are all that the callers read.
 
 One request per leader, all in parallel, and no broker waits for records. A first record batch comes whole, however
 large it is (KIP-74). So a partition whose batch did not fit beside others is asked again in a request of its own.

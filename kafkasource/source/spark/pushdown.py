@@ -127,9 +127,9 @@ class FilteringBatchReader(BatchReader):
 
     It is a class of its own, because Spark refuses a reader that has `pushFilters` while its conf is off
     (DATA_SOURCE_PUSHDOWN_DISABLED, with the conf's name), and this process cannot see the conf. It needs our own
-    option, because Spark 4.2 and 4.3 keep the partitions of the last query with a filter for all queries on the same
-    DataFrame, with other filters or none (`PythonScanBuilder` leaves them in `PythonDataSourceV2`, which those queries
-    share). This reader could not notice: for such queries Spark does not ask again.
+    option: Spark 4.2 and 4.3 keep the partitions of the last query with a filter for all queries on the same DataFrame,
+    with other filters or none. (`PythonScanBuilder` leaves them in `PythonDataSourceV2`, which those queries share.)
+    This reader could not notice: for such queries Spark does not ask again.
     """
 
     _narrowing = Narrowing()

@@ -1,8 +1,9 @@
 """Ends a streaming query between two micro-batches when a file appears (`stopFile`).
 
-`StreamingQuery.stop()` cancels the micro-batch that runs; the next run writes it again, so at least once becomes twice.
-Spark has no call that waits. But Spark asks the reader for the next micro-batch's end only after it committed the last
-one. So the reader can hold a query: once the file exists, it answers that there is nothing new, and removes the file.
+`StreamingQuery.stop()` cancels the micro-batch that runs; the next run writes its rows again, so at least once means
+twice. No call of Spark waits for the micro-batch. But Spark asks the reader for the next micro-batch's end only after
+it committed the last one. So the reader can hold a query: once the file exists, it answers that there is nothing new,
+and removes the file.
 When the file is gone, a call of `stop()` cancels nothing.
 """
 

@@ -80,7 +80,7 @@ class UnaidedStreamReader(StreamReader):
         if self._asked:
             raise OptionError(
                 f"option 'trigger'={self._options['trigger']}: the query has another trigger, as Spark asked for a"
-                " second micro-batch. Start the query with that trigger, or set 'trigger' to 'processingTime'"
+                " second micro-batch. Give the query this trigger, or set the option to 'processingTime'"
             )
         self._asked = True
         given = [name for name in LIMITS if name in self._options.given]

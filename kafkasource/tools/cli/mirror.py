@@ -53,7 +53,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--status", action="store_true", help="print where each flow is, and what a start would copy; without Spark"
     )
     parser.add_argument("--once", action="store_true", help="end when all records that exist now are copied")
-    parser.add_argument("--checkpoint", metavar="LOCATION", help="use this checkpoint instead of the one in the file")
+    parser.add_argument("--checkpoint", metavar="LOCATION", help="use this checkpoint instead of the file's")
     parser.add_argument("--json", action="store_true", help="with --check or --status: JSON on stdout")
     parser.set_defaults(run=_run)
 

@@ -175,7 +175,7 @@ def _named_of(
     if missing:
         raise KafkaSourceError(
             f"{arguments.to_checkpoint} has no offset of {', '.join(missing)}. Nothing was changed "
-            "(`pykafka offsets show --checkpoint` shows what it has)"
+            "(`pykafka offsets show --checkpoint` shows its offsets)"
         )
     return {tp: offsets[tp] for tp in named & offsets.keys()}
 

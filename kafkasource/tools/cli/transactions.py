@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from kafkasource.kafka.cluster.cluster import Cluster
     from kafkasource.sink.open_transactions import OpenTransaction
 
-HELP = "what a query with exactly_once has open in Kafka"
+HELP = "open transactions of a query with exactly_once"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    show = commands.add_parser("list", help="what is open, since when, and whether its batch is decided")
+    show = commands.add_parser("list", help="open transactions, since when, and whether their batch is decided")
     add_json(show)
     show.set_defaults(run=_list)
     abort = commands.add_parser(
         "abort",
-        help="abort what is open, for a query that will not start again",
-        description="Fences the query, so that it fails if it still runs, and aborts what it has open. Starting the "
-        "query again does the same, and also commits what belongs to a batch that is decided already.",
+        help="abort open transactions of a query that will not start again",
+        description="Fences the query, so that it fails if it still runs, and aborts its open transactions. Starting "
+        "the query again does the same, and also commits the transactions of a batch that is decided already.",
     )
     abort.add_argument(
         "--even-decided", action="store_true", help="also abort transactions of a decided batch: their rows are lost"

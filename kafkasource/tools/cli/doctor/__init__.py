@@ -63,7 +63,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="kafkasource-",
         metavar="PREFIX",
-        help="the job writes exactly once, with this transactionalIdPrefix; default: the one of streams without it",
+        help="the job writes exactly once, with this transactionalIdPrefix; default: that of streams that set none",
     )
     parser.add_argument(
         "--fix",

@@ -64,7 +64,7 @@ def _kernel() -> Finding:
         return Finding(
             WARNING,
             "kernel",
-            f"compiled from another kafkasource/{stale[0]}/kernel.py than the one that is here",
+            f"not compiled from the kafkasource/{stale[0]}/kernel.py that is here",
             "install kafkasource again; in a checkout: make kernel",
         )
     return Finding(OK, "kernel", "compiled, for records and for typed rows")
