@@ -54,7 +54,7 @@ def is_running(pid, line):
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda by: by.name)
 def test_all_that_a_campaign_has_started_ends_with_it(folder, by):
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "TMPDIR": str(folder)}
-    command = [sys.executable, "-m", "campaign", "--minutes", "10", "--seed", "1"]
+    command = [sys.executable, "-m", "lab.campaign", "--minutes", "10", "--seed", "1"]
     with (folder / "out").open("wb") as out, subprocess.Popen(command, env=environment, stdout=out, stderr=out) as ours:
         started = until(lambda: everything_runs(ours))
         ours.send_signal(by)
