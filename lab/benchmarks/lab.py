@@ -94,6 +94,12 @@ class Lab:
         self._cluster.topics.create([name], partitions=partitions, replication_factor=1, configs=configs)
         return name
 
+    def size_mb(self, topic: str) -> float:
+        """What the leaders have of it on disk."""
+        found = self._cluster.topics.describe([topic])[topic]
+        assert found is not None
+        return sum(self._cluster.log_sizes(found.topic_partitions).sizes.values()) / 1e6
+
     def drop(self, topic: str) -> None:
         self._cluster.topics.delete([topic])
 

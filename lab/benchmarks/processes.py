@@ -84,7 +84,7 @@ KINDS = (
     ("pyspark.daemon pyspark.worker", "executor worker"),
     ("-m pyspark.", "planner"),
     ("-m lab.benchmarks.soak.tasks", "executor worker"),
-    ("-m benchmarks", "driver"),
+    ("-m lab.benchmarks", "driver"),
     ("-m kafkasource mirror", "driver"),
 )
 
