@@ -41,6 +41,7 @@ def test_a_format_with_a_name_has_its_options_and_a_statement_replaces_each_in_a
         ("orders", {}, "together"),
         ("pykafka", OPTIONS, "a name of your own"),
         ("Kafka", OPTIONS, "a name of your own"),
+        ("text", OPTIONS, "a name of your own"),  # CREATE TABLE t USING text is Spark's, of files
         ("my orders", OPTIONS, "of letters, digits and _"),
         ("orders", OPTIONS | {"kafka.client.id": None}, "'kafka.client.id'.*a text, a number or a boolean"),
         (
