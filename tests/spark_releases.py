@@ -41,6 +41,20 @@ ROWS = {
         "spark/test_exactly_once_options.py, test_limits_on_each_release.py",
     ),
     "connect": Row("Spark Connect", "yes", "yes", "yes", "spark/test_connect.py"),
+    "sql_tables": Row(
+        "SQL tables of a format that `register` named ([sql.md](sql.md))",
+        "yes",
+        "yes",
+        "yes",
+        "spark/test_sql_tables.py",
+    ),
+    "insert_some_columns": Row(
+        "`INSERT INTO t (key, value)`, where `t` has more columns",
+        "no: name these two alone in `CREATE TABLE`",
+        "yes",
+        "yes",
+        "spark/test_sql_tables.py",
+    ),
     "limits": Row(
         "limits (`maxOffsetsPerTrigger`, `maxBytesPerTrigger`, `minOffsetsPerTrigger`), also over restarts",
         NAMED,

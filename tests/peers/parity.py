@@ -212,10 +212,11 @@ class WriteStream(Read):
 
 @dataclass(frozen=True)
 class Sql(Read):
-    """SQL statements, in which `$using` stands for `USING` a connector with its options. What a last SELECT gives are
-    the rows seen."""
+    """SQL statements, in which `$using` stands for `USING` a connector with its options. The rows of a `SELECT *` are
+    the rows seen. `registered`: `$using` names a format of ours that `register` gave the options."""
 
     statements: Sequence[str] = ()
+    registered: bool = False
 
 
 @dataclass(frozen=True)

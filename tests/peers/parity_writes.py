@@ -28,6 +28,7 @@ class Writes:
     names: Mapping[str, str]
     checkpoint: Path
     fill: Callable[[str], str]
+    _collect: Callable[[Any, Any], None]
     _watched: Any
 
     def _sink(self, step):
@@ -72,15 +73,26 @@ class Writes:
         with self._watched() as seen:
             self._in_this_thread()
             its_name = self.names["mine"].replace("-", "_")  # of a view or a table: runs at a time have their own
-            stated = ", ".join(f"'{key}' '{text}'" for key, text in self._sink(step).items())
             try:
+                using = self._using(step, its_name)
                 for statement in step.statements:
-                    using = f"USING {self.format} OPTIONS ({stated})"
-                    self.spark.sql(statement.replace("$using", using).replace("$it", its_name)).collect()
-                seen.rows = self._written()
+                    frame = self.spark.sql(statement.replace("$using", using).replace("$it", its_name))
+                    if statement.startswith("SELECT *"):
+                        self._collect(frame, seen)
+                    else:
+                        frame.collect()
+                seen.rows = seen.rows or self._written()
             finally:
                 self.spark.catalog.dropTempView(its_name)
                 self.spark.sql(f"DROP TABLE IF EXISTS {its_name}")
+
+    def _using(self, step, its_name):
+        options = self._sink(step)
+        if step.registered and self.format == "pykafka":
+            kafkasource.register(self.spark, name=its_name, options=options)
+            return f"USING {its_name}"
+        stated = ", ".join(f"'{key}' '{text}'" for key, text in options.items())
+        return f"USING {self.format} OPTIONS ({stated})"
 
     def _written(self):
         """All records of the case's own topics, as `Seen.rows` has them."""

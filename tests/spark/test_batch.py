@@ -149,28 +149,3 @@ def test_a_write_without_topic_or_with_overwrite_is_refused(pykafka):
     writer = frame.write.format("pykafka").option("kafka.bootstrap.servers", pykafka.bootstrap_servers)
     with pytest.raises(PySparkException, match="Save mode Overwrite not allowed for Kafka"):
         writer.option("topic", "t").mode("overwrite").save()
-
-
-def test_sql_writes_through_a_view_and_into_a_table_where_the_statement_has_the_options(pykafka, kafka_topic):
-    """docs/writing.md, From SQL. Spark gives the options of a catalog's table to no Python source."""
-    topic, spark = kafka_topic(partitions=1), pykafka.spark
-    options = {"kafka.bootstrap.servers": pykafka.bootstrap_servers, "topic": topic}
-    stated = ", ".join(f"'{key}' '{value}'" for key, value in options.items())
-    columns = "(key STRING, value STRING) USING pykafka"
-    frame = spark.range(1).selectExpr("'k' AS key", "'frame' AS value")
-    try:
-        spark.sql(f"CREATE TEMPORARY VIEW written_view {columns} OPTIONS ({stated})")
-        spark.sql("INSERT INTO written_view VALUES ('k', 'view')")
-        spark.sql(f"CREATE TABLE written_table {columns} OPTIONS ({stated})")
-        with pytest.raises(PySparkException, match="Spark does not give the OPTIONS of a table"):
-            spark.sql("INSERT INTO written_table VALUES ('k', 'lost')")
-        spark.sql(
-            f"INSERT INTO written_table WITH (`kafka.bootstrap.servers` = '{pykafka.bootstrap_servers}', "
-            f"topic = '{topic}') VALUES ('k', 'table')"
-        )
-        frame.writeTo("written_table").options(**options).append()
-        frame.write.format("pykafka").options(**options).mode("append").saveAsTable("written_table")
-    finally:
-        spark.catalog.dropTempView("written_view")
-        spark.sql("DROP TABLE IF EXISTS written_table")
-    assert pykafka.values(topic) == ["frame", "frame", "table", "view"]

@@ -24,7 +24,7 @@ import sys, time
 from pyspark.sql import SparkSession
 import kafkasource
 
-servers, source, target, checkpoint, typed, registry = sys.argv[1:]
+servers, source, target, checkpoint, typed, registry, table = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 kafkasource.register(spark)
 served = kafkasource.serve_metrics(spark)
@@ -47,6 +47,11 @@ read = spark.read.format("pykafka").options(**kafka, subscribe=target).load()
 columns = {"valueFormat": "avro", "schemaRegistry.url": registry}
 numbers = spark.read.format("pykafka").options(**kafka, subscribe=typed, **columns).load().select("value.*")
 print(numbers.dtypes, sorted(row.number for row in numbers.collect()))
+own = {**kafka, "subscribe": table, "topic": table, "keyFormat": "string", "valueFormat": "string"}
+kafkasource.register(spark, name="orders", options=own)
+spark.sql("CREATE TABLE orders (key STRING, value STRING) USING orders")
+spark.sql("INSERT INTO orders VALUES ('ada', 'tea')")
+print([tuple(row) for row in spark.sql("SELECT * FROM orders").collect()])
 print(type(spark).__module__)
 print(sorted((bytes(row.key).decode(), bytes(row.value).decode()) for row in read.collect()))
 spark.stop()
@@ -54,8 +59,8 @@ spark.stop()
 
 
 @pytest.mark.each_kind
-def test_a_connect_session_writes_streams_and_reads(kafka_broker, kafka_topic, tmp_path):
-    source, target, typed = (kafka_topic(partitions=2) for _ in range(3))
+def test_a_connect_session_writes_streams_reads_and_has_tables(kafka_broker, kafka_topic, tmp_path):
+    source, target, typed, table = (kafka_topic(partitions=2) for _ in range(4))
     checkpoint = str(tmp_path / "checkpoint")
     producer = ordered_producer(kafka_broker.bootstrap_servers)
     with a_registry() as registry:
@@ -63,13 +68,14 @@ def test_a_connect_session_writes_streams_and_reads(kafka_broker, kafka_topic, t
         for number in range(5):
             producer.produce(typed, framed(schema_id, NUMBER, {"number": number}))
         assert producer.flush(30) == 0
-        arguments = [kafka_broker.bootstrap_servers, source, target, checkpoint, typed, registry.url]
+        arguments = [kafka_broker.bootstrap_servers, source, target, checkpoint, typed, registry.url, table]
         done = run_job(arguments, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    told, lag, numbers, session, rows = done.stdout.splitlines()[-5:]
+    told, lag, numbers, in_table, session, rows = done.stdout.splitlines()[-6:]
     assert told == "[(100, 0)] 200.0"  # rows read by the query, offsets behind; records written by all tasks
     assert lag == str({(source, 0): 0, (source, 1): 0})
     assert numbers == "[('number', 'bigint')] [0, 1, 2, 3, 4]"
+    assert in_table == "[('ada', 'tea')]"
     assert session.startswith("pyspark.sql.connect")
     assert rows == str(sorted((str(i), f"v{i}") for i in range(100)))
 

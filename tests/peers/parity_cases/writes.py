@@ -270,22 +270,35 @@ CASES = (
                 statements=("CREATE TEMPORARY VIEW $it $using", INSERT),
             ),
         ),
-        different(
-            "`CREATE TABLE t USING ... OPTIONS (...)`, then `SELECT`",
-            f"{NO_OPTIONS}. A format that `register` gave a name and options has them.",
+        same(
+            "`SELECT` from a table `USING kafka OPTIONS (...)`, and `USING` a format of ours that `register` named",
             Sql(
-                {"subscribe": "$other"},
-                theirs=reads(),
-                ours=fails(NO_OPTIONS),
-                statements=("CREATE TABLE $it $using", "SELECT key, value FROM $it"),
+                {"subscribe": "$numbers"},
+                reads(113),
+                statements=("CREATE TABLE $it $using", "SELECT * FROM $it"),
+                registered=True,
             ),
         ),
-        same(
-            "`CREATE TABLE t USING ... OPTIONS (...)`, then `INSERT INTO t`: an error",
+        better(
+            "`INSERT INTO` a table `USING kafka OPTIONS (...)`, and `USING` a format of ours that `register` named",
+            "The JVM connector takes no INSERT.",
+            Topic(),
+            Sql(
+                {"subscribe": "$mine"},
+                theirs=fails("does not allow insertion"),
+                ours=ONE,
+                statements=("CREATE TABLE $it $using", INSERT),
+                registered=True,
+            ),
+        ),
+        different(
+            "`SELECT` from a table `USING pykafka OPTIONS (...)`",
+            f"{NO_OPTIONS}. The error says so.",
             Sql(
                 {"subscribe": "$other"},
-                statements=("CREATE TABLE $it $using", INSERT),
-                **refused("does not allow insertion", NO_OPTIONS),
+                theirs=reads(5),
+                ours=fails(NO_OPTIONS),
+                statements=("CREATE TABLE $it $using", "SELECT * FROM $it"),
             ),
         ),
     ),
