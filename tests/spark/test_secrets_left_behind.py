@@ -149,7 +149,7 @@ def test_a_job_leaves_no_secret_behind_and_a_reference_not_even_in_pickles(secur
     _assert_a_failed_stage_says_why(job, outcomes["refused in tasks"])
     # These are what is searched: names that are no secrets are found in them.
     told = "\n".join(each for name in (*job.topics.values(), "refuses the credentials") for each in job.found(name))
-    for place in ("events/", "tools/ui/", "checkpoint/", "output", "work/"):
+    for place in ("events/", "ui/", "checkpoint/", "output", "work/"):
         assert place in told, told
     for what, secret in job.by_reference.items():
         # It ships that file itself; Spark keeps a copy for the executors of a machine.
@@ -171,7 +171,7 @@ def test_over_connect_the_settings_of_spark_conf_hide_every_secret(secured_broke
     assert done[:5] == ["write", "read", "stream", "clusters", "view"], outcomes
     assert "refuses the credentials" in outcomes["refused in planning"]
     named = "\n".join(job.found("kafka.ssl.truststore.location"))  # where options show
-    for place in ("events/", "tools/ui/", "connect"):
+    for place in ("events/", "ui/", "connect"):
         assert place in named, named
     hidden = {what: secret for what, secret in job.as_text.items() if what != "mistyped"}  # who would know that name?
     for what, secret in (job.by_reference | hidden).items():
