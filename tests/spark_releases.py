@@ -55,6 +55,13 @@ ROWS = {
         "yes",
         "spark/test_sql_tables.py",
     ),
+    "pipelines": Row(
+        "declarative pipelines ([pipelines.md](pipelines.md))",
+        "no: Spark has none",
+        "yes",
+        "yes",
+        "spark/test_pipelines.py",
+    ),
     "limits": Row(
         "limits (`maxOffsetsPerTrigger`, `maxBytesPerTrigger`, `minOffsetsPerTrigger`), also over restarts",
         NAMED,
