@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 _PATH = re.compile(r"(?<![\w./$}<-])(?:[a-z_]+/)+[a-z_0-9]+\.(?:py|pxd|h|java|sh|toml)\b")
-_ROOTS = (ROOT, ROOT / "kafkasource", ROOT / "tests", ROOT / "docs")
+_ROOTS = (ROOT, ROOT / "kafkasource", ROOT / "tests", ROOT / "docs", ROOT / "examples" / "pipeline")
 _NOT_OURS = re.compile(r"(env|site-packages|pyspark|clients|generate|environment|bin)/|CHANGELOG")
 
 
