@@ -1,9 +1,9 @@
 """The curves of docs/tuning.md: what five options cost and give, on this machine or with brokers of your own.
 
-    python -m lab.benchmarks.tuning            ten minutes; prints the tables
+    python -m lab.benchmarks.tuning            five minutes; prints the tables
     python -m lab.benchmarks.tuning --keep     also writes them into docs/tuning.md, and the drawing
 
-Each value is measured three times in turns with the others; the best counts. `KAFKA_BOOTSTRAP_SERVERS` takes your
+Each value is measured twice in turns with the others; the best counts. `KAFKA_BOOTSTRAP_SERVERS` takes your
 brokers in place of a test broker.
 """
 
@@ -24,7 +24,7 @@ from lab.benchmarks.records import CODECS, Records
 from lab.benchmarks.session import in_session
 from lab.benchmarks.streaming import run_query
 
-TURNS = 3
+TURNS = 2
 PAGE, DRAWING = ROOT / "docs" / "tuning.md", ROOT / "docs" / "tuning.svg"
 BEGIN, END = "<!-- curve: {} -->\n", "<!-- end -->"
 PANEL, HEIGHT, LEFT, BOTTOM = 430, 190, 16, 40
@@ -84,7 +84,7 @@ def size_of_a_micro_batch(lab: Lab) -> Curve:
 
         def measure(value: str) -> tuple[float, ...]:
             options = {**lab.reach, "subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": value}
-            batches = run_query(lab, "pykafka", options, at_most=2 + min(20, records.rows // int(value)), give_up_s=60)
+            batches = run_query(lab, "pykafka", options, at_most=min(20, records.rows // int(value)), give_up_s=60)
             took = [each["durationMs"]["triggerExecution"] for each in batches[1:]]
             rows = sum(each["numInputRows"] for each in batches[1:])
             return statistics.median(took), sum(took) * 1000 / rows
