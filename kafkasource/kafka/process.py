@@ -97,10 +97,19 @@ class Recent(Generic[K, V]):
     def of(self, key: K, make: Callable[[], V]) -> V:
         """Return the key's value, and make it if it is missing. Other threads wait meanwhile."""
         with self._lock:
-            value = self.get(key)
+            value = self.use(key)
             if value is None:
                 value = make()
-            self.put(key, value)
+                self.put(key, value)
+            return value
+
+    def use(self, key: K) -> V | None:
+        """Return the key's value, and count this as a use."""
+        with self._lock:
+            value = self.get(key)
+            if value is not None:
+                del self._values[key]
+                self._values[key] = value, self._clock_s()
             return value
 
     def get(self, key: K) -> V | None:

@@ -46,9 +46,8 @@ class KeptAnswers(Generic[K, V]):
         """
         while True:
             with self._lock:
-                answer = self._found.get(key)
+                answer = self._found.use(key)
                 if answer is not None:
-                    self._found.put(key, answer)  # the use counts
                     return answer
                 self._check_missing(key)
                 question = self._asked.get(key)
