@@ -95,7 +95,7 @@ class Lab:
         return name
 
     def size_mb(self, topic: str) -> float:
-        """What the leaders have of it on disk."""
+        """Ask the leaders how large the topic is on disk."""
         found = self._cluster.topics.describe([topic])[topic]
         assert found is not None
         return sum(self._cluster.log_sizes(found.topic_partitions).sizes.values()) / 1e6

@@ -33,7 +33,7 @@ class Point:
     module: str  # of kafkasource
     function: str
     before: bool = False  # the call; else when it has returned
-    when: Callable[[Any, Any], bool] = lambda subject, result: True  # the first argument, and what the call returned
+    when: Callable[[Any, Any], bool] = lambda subject, result: True  # given its first argument and its result
 
 
 WRITE, COMMIT, TASKS = "sink.clusters.fan_out", "exactly_once.driver.commit", "exactly_once.task.transactions"

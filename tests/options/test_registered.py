@@ -1,4 +1,4 @@
-"""What `kafkasource.register(spark, name=..., options=...)` takes, and what the class does that it registers."""
+"""Names and options that `kafkasource.register` takes, and the options of the format that it registers."""
 
 import pickle
 from types import SimpleNamespace

@@ -181,7 +181,7 @@ def test_nothing_new_follows_a_batch_that_is_sent_again_until_its_answer_is_here
 
 
 def test_a_broker_that_restarted_and_knows_only_the_last_of_three_batches_fails_the_task_with_the_reason():
-    """As 3.9 and 4.3 do, after a kill and after a clean stop: all three are stored, and their answers are lost."""
+    """Kafka 3.9 and 4.3 do so, after a kill and after a clean stop. All three are stored; their answers are lost."""
     rig = Rig()
     delivery = rig.sender.begin()
     rig.append(delivery, count=130)  # four batches
