@@ -72,7 +72,8 @@ def test_what_is_missing_is_one_line_on_stderr(registry, capsys):
     assert main(["schemas", "show", "--id", "9"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert [("40401" in line, "40403" in line) for line in err.splitlines()] == [(True, False), (False, True)]
+    # The number alone may also be the port of the registry in memory, which the line names.
+    assert [line.partition("error_code ")[2][:5] for line in err.splitlines()] == ["40401", "40403"]
 
 
 def test_a_schema_is_registered_and_its_id_printed(registry, file, capsys):
