@@ -45,6 +45,7 @@ class KafkaDataSource(DataSource):
         given = {canonical(key).lower() for key in options}
         mine = {key: text for key, text in self.registered_options.items() if canonical(key).lower() not in given}
         super().__init__(mine | options)
+        self._registered_keys = frozenset(mine)
         self._shipped_files = shipped_files.folder_of_spark()  # pickled to the process that plans a stream
 
     @classmethod
@@ -56,7 +57,7 @@ class KafkaDataSource(DataSource):
         from kafkasource.source.spark.schema import schema_of
 
         self._warn_of_secrets()
-        parsed = options.parse(self.options, "source")
+        parsed = options.parse(self._options_for("source"), "source")
         return schema_of(parsed, row_formats(parsed))
 
     # Spark calls these four with keywords: the parameter names are part of the interface.
@@ -109,7 +110,7 @@ class KafkaDataSource(DataSource):
         if overwrite:
             raise OptionError('Save mode Overwrite not allowed for Kafka. Allowed save mode is append: mode("append")')
         self._warn_of_secrets()
-        return BatchWriter(targets.parse(self.options), schema, OffsetMapTopic)
+        return BatchWriter(targets.parse(self._options_for("sink")), schema, OffsetMapTopic)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         # overwrite is Spark's word for output mode complete: each result is appended whole, as the JVM connector does.
@@ -119,8 +120,15 @@ class KafkaDataSource(DataSource):
 
         self._warn_of_secrets()
         warn = options.log_warning if _is_new_stream(self.options) else options.no_warning
-        parsed = targets.parse(self.options, warn=warn)
+        parsed = targets.parse(self._options_for("sink"), warn=warn)
         return StreamWriter(parsed, schema, OffsetMapTopic)
+
+    def _options_for(self, role: options.Role) -> dict[str, str]:
+        """The options, without those that `register` got for the other role: one format is read and written."""
+        others = self._registered_keys
+        return {
+            key: text for key, text in self.options.items() if key not in others or not options.is_others(key, role)
+        }
 
     def _warn_of_secrets(self) -> None:
         if not self.secrets_are_hidden:
@@ -132,12 +140,13 @@ class KafkaDataSource(DataSource):
         from kafkasource.source.spark.formats import row_formats
         from kafkasource.source.spark.schema import with_columns_of
 
-        parsed = options.parse(self.options, "source", warn=options.no_warning)
+        written = self._options_for("source")
+        parsed = options.parse(written, "source", warn=options.no_warning)
         formats = row_formats(parsed, schema)
         chosen = with_columns_of(schema, parsed, formats)
         if warn and chosen["columns"] != parsed["columns"]:
             self._warn_of_secrets()
-            options.parse(self.options, "source")
+            options.parse(written, "source")
         return chosen, formats and formats.with_columns(chosen["columns"])
 
 

@@ -8,6 +8,7 @@ from kafkasource.options.connect import REDACTION, hides_secrets, warn_of_secret
 from kafkasource.options.parse import (
     Options,
     canonical,
+    is_others,
     log_warning,
     no_such_column,
     no_warning,
@@ -35,6 +36,7 @@ __all__ = [
     "Role",
     "canonical",
     "hides_secrets",
+    "is_others",
     "log_warning",
     "no_such_column",
     "no_warning",

@@ -161,11 +161,17 @@ def unknown(key: str, role: Role) -> str | None:
     option = BY_KEY.get(key.lower())
     if (option is not None and role in option.used_by) or key.lower() in SPARKS_OWN:
         return None
-    if option is not None:
+    if is_others(key, role):
         other = "writing" if role == "source" else "reading"
         return f"it is an option for {other}"
     near = nearest(key, [name for name, row in BY_KEY.items() if role in row.used_by])
     return "it has no effect" if near is None else f"did you mean {BY_KEY[near].name!r}?"
+
+
+def is_others(key: str, role: Role) -> bool:
+    """Whether a key is an option of the other role alone: of writing, for a read."""
+    option = BY_KEY.get(key.lower())
+    return option is not None and role not in option.used_by
 
 
 def canonical(key: str) -> str:
@@ -303,7 +309,7 @@ def _check_formats(options: Options) -> None:
                 f"option {name!r} needs 'valueFormat' or 'keyFormat' to be protobuf. Leave it out, or set one"
             )
     named = _registered_formats(options)
-    if "schemaIdIn" in options.given:
+    if options["schemaIdIn"] in ("none", "fingerprint"):
         _check_without_ids(options, named)
         return
     if named and options["schemaRegistry"] is None and options["schemaRegistry.url"] is None:
@@ -315,13 +321,8 @@ def _check_formats(options: Options) -> None:
 
 
 def _check_without_ids(options: Options, named: Sequence[str]) -> None:
-    """Check a read's `schemaIdIn`. `named`: the formats of records that otherwise name their schemas by ids."""
+    """Check a read of records without ids. `named`: the formats of records that otherwise name their schemas by ids."""
     word = options["schemaIdIn"]
-    if word not in ("none", "fingerprint"):
-        raise OptionError(
-            f"option 'schemaIdIn'={word} is for writing: a read finds the id wherever a record has it. Leave it out, "
-            "or set it to none where records name no schema"
-        )
     takes = REGISTERED_FORMATS if word == "none" else ("avro",)
     if not named or not set(named).issubset(takes):
         raise OptionError(

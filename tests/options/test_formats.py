@@ -44,7 +44,6 @@ def test_the_column_of_bad_records_is_the_last_or_where_it_is_named():
             {**AVRO, "readerSchema": '"long"', "schemaIdIn": "none", "keyFormat": "protobuf"},
             "needs 'keyReaderSchema' with 'keyFormat'=protobuf",
         ),
-        ({**AVRO, "readerSchema": '"long"', "schemaIdIn": "prefix"}, "'schemaIdIn'=prefix is for writing"),
         ({**BASE, "valueFormat": "json", "schemaIdIn": "none"}, "leave 'schemaIdIn' out"),
         (
             {**BASE, "valueFormat": "protobuf", "readerSchema": "message M {}", "schemaIdIn": "fingerprint"},
@@ -65,6 +64,11 @@ def test_the_column_of_bad_records_is_the_last_or_where_it_is_named():
 def test_what_makes_no_sense_is_refused(given, words):
     with pytest.raises(OptionError, match=words):
         options.parse(given, "source")
+
+
+@pytest.mark.parametrize("word", ["prefix", "header"])
+def test_a_read_takes_the_place_that_a_write_gives_to_ids_and_finds_them_anywhere(word):
+    assert options.parse({**AVRO, "schemaIdIn": word}, "source")["valueFormat"] == "avro"
 
 
 WRITE = {"kafka.bootstrap.servers": "a:1", "valueFormat": "avro"}

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.types import StructType
 
 import kafkasource
 from kafkasource import options
@@ -31,6 +32,21 @@ def test_a_format_with_a_name_has_its_options_and_a_statement_replaces_each_in_a
     assert "subscribe" not in source({"SUBSCRIBE": "other"}).options
     moved = source(CaseInsensitiveDict({"Kafka.Metadata.Broker.List": "localhost:2"}))  # an alias, as Spark gives it
     assert options.parse(moved.options, "source")["kafka.bootstrap.servers"] == (("localhost", 2),)
+
+
+def test_a_read_does_not_warn_of_the_registered_options_for_writing_and_the_other_way_round(caplog):
+    for_both = OPTIONS | {"kafka.acks": "all", "topic": "bills", "subscribe": "orders", "unknownOptions": "fail"}
+    source = registered(options=for_both | {"valueFormat": "json", "readerSchema": "amount BIGINT"})({})
+    source.reader(source.schema())
+    source.writer(StructType().add("value", StructType().add("amount", "long")), overwrite=False)
+    assert caplog.messages == []
+
+
+def test_an_option_of_the_statement_itself_that_is_for_the_other_side_is_told(caplog):
+    registered()({"kafka.acks": "all"}).schema()
+    assert ["'kafka.acks'" in text and "for writing" in text for text in caplog.messages] == [True]
+    with pytest.raises(OptionError, match="topc"):
+        registered(options=OPTIONS | {"topc": "t", "unknownOptions": "fail"})({}).schema()
 
 
 @pytest.mark.parametrize(
