@@ -128,6 +128,9 @@ def runs_here(key: str) -> bool:
 
 
 def markdown_table() -> str:
+    """A row for all features that hold alike."""
+    alike: dict[str, list[str]] = {}
+    for row in ROWS.values():
+        alike.setdefault(f"{row.on_4_0} | {row.on_4_1} | {row.from_4_2}", []).append(row.what)
     lines = ["| | Spark 4.0 | Spark 4.1 | from Spark 4.2 |", "|---|---|---|---|"]
-    lines += [f"| {row.what} | {row.on_4_0} | {row.on_4_1} | {row.from_4_2} |" for row in ROWS.values()]
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"| {'; '.join(features)} | {cells} |" for cells, features in alike.items())])

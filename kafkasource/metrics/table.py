@@ -24,7 +24,6 @@ class Metric:
     name: str
     labels: tuple[str, ...]
     help: str
-    where: str  # what counts it: source task, sink task, plan (driver), commit (driver), progress (driver)
     buckets: tuple[float, ...] = ()
     of_all: Literal["sum", "max"] = "sum"
 
@@ -46,117 +45,100 @@ TABLE = (
         "kafka_consumergroup_group_offset",
         _PARTITION_OF_GROUP,
         "The next offset of a partition that the query will read.",
-        "progress",
     ),
     Metric(
         "kafka_consumergroup_group_lag",
         _PARTITION_OF_GROUP,
         "Offsets of a partition that the query has not read yet.",
-        "progress",
     ),
     Metric(
         "kafka_consumergroup_group_lag_seconds",
         _PARTITION_OF_GROUP,
         "Age of the oldest record that the query has not read yet; absent while that is unknown.",
-        "progress",
     ),
-    Metric("kafka_consumergroup_group_max_lag", _GROUP, "The largest lag of a partition.", "progress"),
+    Metric("kafka_consumergroup_group_max_lag", _GROUP, "The largest lag of a partition."),
     Metric(
         "kafka_consumergroup_group_max_lag_seconds",
         _GROUP,
         "The largest lag of a partition in seconds; absent while the lag of any partition is unknown.",
-        "progress",
     ),
-    Metric("kafka_consumergroup_group_sum_lag", ("cluster_name", "group"), "Lag of all partitions.", "progress"),
+    Metric("kafka_consumergroup_group_sum_lag", ("cluster_name", "group"), "Lag of all partitions."),
     Metric(
         "kafka_consumergroup_group_topic_sum_lag",
         ("cluster_name", "group", "topic"),
         "Lag of a topic's partitions.",
-        "progress",
     ),
     Metric(
         "kafka_partition_latest_offset",
         _PARTITION,
         "End of a partition's log when the last micro-batch was planned.",
-        "progress",
     ),
     # Streaming queries.
-    Metric("kafkasource_query_active", _QUERY, "1 while the query runs, 0 after it has ended.", "progress"),
-    Metric("kafkasource_query_batches_total", _QUERY, "Micro-batches that had data.", "progress"),
-    Metric("kafkasource_query_input_rows_total", _QUERY, "Rows from the query's sources.", "progress"),
+    Metric("kafkasource_query_active", _QUERY, "1 while the query runs, 0 after it has ended."),
+    Metric("kafkasource_query_batches_total", _QUERY, "Micro-batches that had data."),
+    Metric("kafkasource_query_input_rows_total", _QUERY, "Rows from the query's sources."),
     Metric(
         "kafkasource_query_input_rows_per_second",
         _QUERY,
         "Rows that arrived per second, as Spark reports for the last micro-batch.",
-        "progress",
     ),
     Metric(
         "kafkasource_query_processed_rows_per_second",
         _QUERY,
         "Rows processed per second in the last micro-batch.",
-        "progress",
     ),
     Metric(
         "kafkasource_query_batch_duration_seconds",
         _QUERY,
         "Duration of micro-batches.",
-        "progress",
         buckets=(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
     ),
     Metric(
         "kafkasource_query_lag_at_least_seconds",
         _QUERY,
         "The largest lag of a partition in seconds, or a lower bound while that is unknown. Alert on this metric.",
-        "progress",
     ),
     Metric(
         "kafkasource_query_last_progress_timestamp_seconds",
         _QUERY,
         "When Spark last reported progress; lag is as old as this. An old value means that the query hangs.",
-        "progress",
     ),
     # Reading.
-    Metric("kafkasource_records_read_total", ("topic",), "Records given to Spark.", "source task"),
+    Metric("kafkasource_records_read_total", ("topic",), "Records given to Spark."),
     Metric(
         "kafkasource_bad_records_total",
         ("topic", "reason"),
         "Records that `valueFormat` or `keyFormat` could not decode.",
-        "source task",
     ),
     Metric(
         "kafkasource_registry_requests_total",
         ("outcome",),
         "Requests to a schema registry: `answered`, `refused` (a status of 4xx), `failed` (no answer, or one that may "
         "become better: the request is repeated).",
-        "source task",
     ),
-    Metric("kafkasource_bytes_read_total", ("topic",), "Bytes of record batches fetched, as sent.", "source task"),
+    Metric("kafkasource_bytes_read_total", ("topic",), "Bytes of record batches fetched, as sent."),
     Metric(
         "kafkasource_fetch_latency_seconds",
         (),
         "Time from a Fetch request to its response, including the broker's wait for records.",
-        "source task",
         buckets=LATENCY_BUCKETS,
     ),
-    Metric("kafkasource_fetch_retries_total", ("topic",), "Fetches that failed and were sent again.", "source task"),
+    Metric("kafkasource_fetch_retries_total", ("topic",), "Fetches that failed and were sent again."),
     Metric(
         "kafkasource_offsets_skipped_total",
         ("topic",),
         "Offsets that were lost before the query read them, where their number is known (failOnDataLoss=false).",
-        "source task, plan (driver)",
     ),
     # Writing. cluster_name: the name in the option `clusters`, else the first bootstrap server.
     Metric(
         "kafkasource_records_written_total",
         ("cluster_name", "topic"),
         "Acknowledged records.",
-        "sink task",
     ),
     Metric(
         "kafkasource_bytes_written_total",
         ("cluster_name", "topic"),
         "Bytes of acknowledged record batches, as sent.",
-        "sink task",
     ),
     Metric(
         "kafkasource_dead_letters_total",
@@ -164,72 +146,58 @@ TABLE = (
         "Records that the sink could not write to the topic and sent to the topic of `badRecords`, by Kafka's name of "
         "the error, `max.request.size` or `buffer.memory`; for rows that a writer's schema does not take, the kind of "
         "fault.",
-        "sink task",
     ),
     Metric(
         "kafkasource_produce_latency_seconds",
         ("cluster_name",),
         "Time from a Produce request to its response, or to the loss of its connection.",
-        "sink task",
         buckets=LATENCY_BUCKETS,
     ),
-    Metric("kafkasource_produce_retries_total", ("cluster_name", "topic"), "Batches sent again.", "sink task"),
+    Metric("kafkasource_produce_retries_total", ("cluster_name", "topic"), "Batches sent again."),
     Metric(
         "kafkasource_batches_split_total",
         ("cluster_name", "topic"),
         "Batches that were too large and were sent in pieces.",
-        "sink task",
     ),
     Metric(
         "kafkasource_batches_expired_total",
         ("cluster_name", "topic"),
         "Batches that failed because delivery.timeout.ms (or maxRecordAge) was over.",
-        "sink task",
     ),
     Metric(
         "kafkasource_records_discarded_total",
         ("cluster_name", "topic", "partition"),
         "Records that the sink discarded: the cluster was too slow, or refused their "
         "topic, or they were too old. Partition -1: unknown.",
-        "sink task",
     ),
     Metric(
         "kafkasource_bytes_discarded_total",
         ("cluster_name", "topic", "partition"),
         "Size of the keys and values of discarded records.",
-        "sink task",
     ),
     Metric(
         "kafkasource_queue_bytes",
         ("cluster_name",),
         "Size of the cluster's queue: buffers that are not acknowledged yet.",
-        "sink task",
     ),
-    Metric(
-        "kafkasource_queue_limit_bytes", ("cluster_name",), "Limit of the queue (kafka.buffer.memory).", "sink task"
-    ),
-    Metric("kafkasource_pool_waiters", ("cluster_name",), "Tasks that wait for buffer memory.", "sink task"),
+    Metric("kafkasource_queue_limit_bytes", ("cluster_name",), "Limit of the queue (kafka.buffer.memory)."),
+    Metric("kafkasource_pool_waiters", ("cluster_name",), "Tasks that wait for buffer memory."),
     Metric(
         "kafkasource_pool_wait_seconds_total",
         ("cluster_name",),
         "Time that tasks waited for buffer memory: writing is the bottleneck.",
-        "sink task",
     ),
     # Memory, by part of the budget.
     Metric(
         "kafkasource_memory_bytes",
         ("part",),
         "Memory in use, by part of the budget; native: Arrow's pool, heap: Python and the rest, resident: everything.",
-        "any task",
     ),
-    Metric(
-        "kafkasource_memory_limit_bytes", ("part",), "Limit of each part now; budget: all parts together.", "any task"
-    ),
+    Metric("kafkasource_memory_limit_bytes", ("part",), "Limit of each part now; budget: all parts together."),
     Metric(
         "kafkasource_memory_peak_bytes",
         ("part",),
         "The most memory that a part of one process has used.",
-        "any task",
         of_all="max",
     ),
     Metric(
@@ -237,32 +205,27 @@ TABLE = (
         ("what",),
         "Things that a process keeps for its next tasks: `clusters`, their `connections` and `topics`, `producers`; "
         "`python_blocks`: blocks of memory that Python's objects take. A number that grows for hours is a leak.",
-        "any task",
     ),
     # Exactly once.
     Metric(
         "kafkasource_transactions_total",
         ("outcome",),
         "Task transactions: committed, recovered (from an earlier run), aborted (left open by an earlier run), lost.",
-        "commit",
     ),
     Metric(
         "kafkasource_open_transactions",
         ("sink", "cluster_name"),
         "Open transactions of the sink (serve_metrics(sinks=...)).",
-        "brokers",
     ),
     Metric(
         "kafkasource_oldest_transaction_seconds",
         ("sink", "cluster_name"),
         "Age of the sink's oldest open transaction: readers with read_committed wait that long.",
-        "brokers",
     ),
     Metric(
         "kafkasource_commits_total",
         ("query", "cluster_name"),
         "Micro-batches and batch writes that the sink committed.",
-        "commit",
     ),
 )
 
@@ -271,8 +234,8 @@ METRICS = {metric.name: metric for metric in TABLE}
 
 def markdown_table() -> str:
     """The table in docs/metrics.md; `make readme` writes it there."""
-    lines = ["| metric | labels | counted by | meaning |", "|---|---|---|---|"]
+    lines = ["| metric | labels | meaning |", "|---|---|---|"]
     for metric in TABLE:
         labels = ", ".join(metric.labels)
-        lines.append(f"| `{metric.name}` | {labels} | {metric.where} | {metric.help} |")
+        lines.append(f"| `{metric.name}` | {labels} | {metric.help} |")
     return "\n".join(lines)

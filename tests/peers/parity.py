@@ -232,6 +232,7 @@ class Case:
     what: str  # is run, in a few words for the documentation
     verdict: Verdict
     steps: Sequence[Step]
+    documented: bool = True  # has it a place in the tables of the documentation?
 
     SHARED: ClassVar[tuple[str, ...]] = ("numbers", "other", "headers", "transactions", "aged", "empty")
 
@@ -251,6 +252,11 @@ class Case:
 
 def same(what: str, *steps: Step) -> Case:
     return Case("", what, SAME, steps)
+
+
+def bad_value(what: str, *steps: Step) -> Case:
+    """Both refuse a value that the option cannot have. The documentation says so once for all options."""
+    return Case("", what, SAME, steps, documented=False)
 
 
 def better(what: str, why: str, *steps: Step) -> Case:
@@ -346,7 +352,7 @@ def markdown_table(cases: Sequence[Case]) -> str:
     alike = ["| option | the same in both |", "|---|---|"]
     for option in dict.fromkeys(case.option for case in cases):
         of_option = [case for case in cases if case.option == option]
-        if same := "; ".join(case.what for case in of_option if case.verdict == SAME):
+        if same := "; ".join(case.what for case in of_option if case.verdict == SAME and case.documented):
             alike.append(f"| {option} | {same} |")
         for case in of_option:
             if case.verdict != SAME:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parity import Batch, Committed, Stream, Topic, better, different, fails, option, reads, same
+from parity import Batch, Committed, Stream, Topic, bad_value, better, different, fails, option, reads, same
 
 from parity_cases.shared import EARLIEST, MINE, refused
 
@@ -38,7 +38,7 @@ CASES = (
             "2, 1",
             Batch({"fetchOffset.numRetries": "2", "fetchOffset.retryIntervalMs": "1"}, reads(113)),
         ),
-        same(
+        bad_value(
             "not numbers: an error",
             Stream({"fetchOffset.numRetries": "few"}, **refused("few", "fetchOffset.numRetries")),
             Stream({"fetchOffset.retryIntervalMs": "soon"}, **refused("soon", "fetchOffset.retryIntervalMs")),
@@ -47,7 +47,7 @@ CASES = (
     *option(
         "`kafkaConsumer.pollTimeoutMs`",
         same("10000", Batch({"kafkaConsumer.pollTimeoutMs": "10000"}, reads(113))),
-        same(
+        bad_value(
             "not a number: an error",
             Batch({"kafkaConsumer.pollTimeoutMs": "long"}, **refused("long", "kafkaConsumer.pollTimeoutMs")),
         ),

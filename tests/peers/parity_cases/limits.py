@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parity import Batch, Produce, Stream, Topic, better, fails, option, reads, same
+from parity import Batch, Produce, Stream, Topic, bad_value, better, fails, option, reads, same
 
 from parity_cases.shared import ALL, EARLIEST, MINE, each, refused
 
@@ -29,7 +29,7 @@ CASES = (
             Stream({**EARLIEST, "maxOffsetsPerTrigger": str(2**63 - 1)}, reads(113, batches=[113], ends=ALL)),
         ),
         same("has no effect on a batch read", Batch({"maxOffsetsPerTrigger": "10"}, reads(113))),
-        same(
+        bad_value(
             "not a number: an error",
             Stream({"maxOffsetsPerTrigger": "many"}, **refused("many", "maxOffsetsPerTrigger")),
         ),
@@ -67,7 +67,7 @@ CASES = (
             "is over: what there is goes",
             Stream({**BY_40_TO_50, "maxTriggerDelay": "1ms"}, reads(113, batches=[49, 49, 15], ends=ALL)),
         ),
-        same(
+        bad_value(
             "not a time: an error",
             Stream({**BY_40_TO_50, "maxTriggerDelay": "soon"}, **refused("soon", "maxTriggerDelay")),
         ),

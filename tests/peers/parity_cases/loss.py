@@ -11,6 +11,7 @@ from parity import (
     Running,
     Stream,
     Topic,
+    bad_value,
     better,
     fails,
     option,
@@ -87,7 +88,7 @@ CASES = (
             Stream(MINE, fails("Added partition mine-1 starts from 5 instead of 0")),
             Stream(GO_ON, reads(offsets={"mine-1": range(5, 8)}, ends=[{"mine": {"0": 4, "1": 8}}])),
         ),
-        same("not a boolean: an error", Batch({"failOnDataLoss": "maybe"}, **refused("maybe", "failOnDataLoss"))),
+        bad_value("not a boolean: an error", Batch({"failOnDataLoss": "maybe"}, **refused("maybe", "failOnDataLoss"))),
         better(
             "a topic was recreated, with fewer records",
             "Both stop. With false the new topic is read from its start; the JVM connector goes on from its end, so "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parity import Batch, Produce, Running, Stream, Topic, better, fails, option, reads, same
+from parity import Batch, Produce, Running, Stream, Topic, bad_value, better, fails, option, reads, same
 
 from parity_cases.shared import ALL, EARLIEST, MINE, after, at, each, from_each, refused
 
@@ -49,7 +49,7 @@ CASES = (
             Batch({"startingOffsets": "Latest"}, fails("starting offset can't be latest for batch queries on Kafka")),
             Batch({"startingOffsets": each(0, -1, 0)}, fails("can't be latest")),
         ),
-        same(
+        bad_value(
             "bad JSON: an error",
             Batch({"startingOffsets": '{"$numbers":{"0":"x"}}'}, fails(OFFSETS_JSON)),
             Stream({"startingOffsets": "first"}, fails(OFFSETS_JSON)),
@@ -97,7 +97,7 @@ CASES = (
             Batch({"endingOffsets": "earliest"}, fails("ending offset can't be earliest for batch queries on Kafka")),
             Batch({"endingOffsets": each(5, -2, 1)}, fails("can't be earliest")),
         ),
-        same("bad JSON: an error", Batch({"endingOffsets": "last"}, fails(OFFSETS_JSON))),
+        bad_value("bad JSON: an error", Batch({"endingOffsets": "last"}, fails(OFFSETS_JSON))),
         same(
             "beyond the log's end: an error",
             Batch(BEYOND, fails("Could not read records in offset [101, 200)")),
@@ -153,7 +153,7 @@ CASES = (
                 reads(offsets=from_each(50, 0, 0), ends=ALL),
             ),
         ),
-        same(
+        bad_value(
             "not a number: an error",
             Batch({"startingTimestamp": "noon"}, fails("Expected a single long value")),
         ),
@@ -195,7 +195,7 @@ CASES = (
                 reads(offsets=from_each(5, 5, 1), ends=ALL),
             ),
         ),
-        same(
+        bad_value(
             "another word: an error",
             Batch(
                 {"startingTimestamp": after(0), "startingOffsetsByTimestampStrategy": "first"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parity import T0, Again, Batch, DeleteRecords, Produce, Stream, Topic, option, reads, same
+from parity import T0, Again, Batch, DeleteRecords, Produce, Stream, Topic, bad_value, option, reads, same
 
 from parity_cases.shared import EARLIEST, after, refused
 
@@ -18,7 +18,7 @@ CASES = (
             Batch({"subscribe": "$headers", "includeHeaders": "true"}, reads(6)),
             Stream({"subscribe": "$headers", "includeHeaders": "TRUE", **EARLIEST}, reads(6)),
         ),
-        same("not a boolean: an error", Batch({"includeHeaders": "some"}, **refused("some", "includeHeaders"))),
+        bad_value("not a boolean: an error", Batch({"includeHeaders": "some"}, **refused("some", "includeHeaders"))),
     ),
     *option(
         "`kafka.isolation.level`",
@@ -35,7 +35,7 @@ CASES = (
                 reads(5, batches=[3, 1, 1], ends=[{"transactions": {"0": 11}}]),
             ),
         ),
-        same(
+        bad_value(
             "another word: an error",
             Batch({"kafka.isolation.level": "read_all"}, **refused("isolation.level", "kafka.isolation.level")),
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parity import Batch, Stream, better, fails, option, reads, same
+from parity import Batch, Stream, bad_value, better, fails, option, reads, same
 
 from parity_cases.shared import ALL, EARLIEST, each
 
@@ -13,7 +13,7 @@ CASES = (
         "`subscribe`",
         same("one topic", Batch({}, reads(113)), Stream(EARLIEST, reads(113, ends=ALL))),
         same("two topics, with spaces and empty names", Batch({"subscribe": "$numbers, ,$other,"}, reads(118))),
-        same("empty: an error", Batch({"subscribe": " , "}, fails("No topics to subscribe to"))),
+        bad_value("empty: an error", Batch({"subscribe": " , "}, fails("No topics to subscribe to"))),
         same(
             "a topic that does not exist: an error",
             Batch({"subscribe": "$run-none"}, fails("This server does not host this topic-partition")),
@@ -27,7 +27,7 @@ CASES = (
             Stream({"subscribePattern": "$run-(num|oth)", **EARLIEST}, reads(118)),
         ),
         same("never internal topics", Batch({"subscribePattern": "^$run-other$$|^__"}, reads(5))),
-        same("empty: an error", Batch({"subscribePattern": ""}, fails("Pattern to subscribe is empty"))),
+        bad_value("empty: an error", Batch({"subscribePattern": ""}, fails("Pattern to subscribe is empty"))),
     ),
     *option(
         "`assign`",
@@ -37,7 +37,7 @@ CASES = (
             Stream({"assign": '{"$numbers":[1,2]}', **EARLIEST}, reads(12, ends=[{"numbers": {"1": 11, "2": 1}}])),
         ),
         same("a partition that does not exist is left out", Batch({"assign": '{"$numbers":[1,7]}'}, reads(11))),
-        same(
+        bad_value(
             "bad JSON, or none: an error",
             Batch({"assign": '{"$numbers":'}, fails('Expected e.g. {"topicA":[0,1],"topicB":[0,1]}')),
             Batch({"assign": "$numbers"}, fails("No topicpartitions to assign")),
@@ -56,7 +56,7 @@ CASES = (
     ),
     *option(
         "`kafka.bootstrap.servers`",
-        same(
+        bad_value(
             "missing: an error",
             Batch(
                 {"kafka.bootstrap.servers": None},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parity import Batch, Stream, better, different, option, reads, same
+from parity import Batch, Stream, bad_value, better, different, option, reads, same
 
 from parity_cases.shared import EARLIEST, refused
 
@@ -28,7 +28,7 @@ CASES = (
             Stream({**EARLIEST, "minPartitions": "6"}, reads(113, pieces=IN_SIX)),
         ),
         same("2 of 3: a task for each", Batch({"minPartitions": "2"}, reads(113, pieces=WHOLE))),
-        same(
+        bad_value(
             "0, or not a whole number: an error",
             Batch({"minPartitions": "0"}, **refused("minPartitions must be positive", "minPartitions")),
             Batch({"minPartitions": "1.0"}, **refused("1.0", "minPartitions")),
@@ -46,7 +46,7 @@ CASES = (
                 {**EARLIEST, "maxRecordsPerPartition": "40", "minPartitions": "8"}, reads(113, pieces=BY_40_IN_EIGHT)
             ),
         ),
-        same(
+        bad_value(
             "0, or not a whole number: an error",
             Batch(
                 {"maxRecordsPerPartition": "0"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parity import T0, Sql, Topic, Write, WriteStream, better, different, fails, option, reads, same
+from parity import T0, Sql, Topic, Write, WriteStream, bad_value, better, different, fails, option, reads, same
 
 from parity_cases.shared import refused
 
@@ -200,7 +200,7 @@ CASES = (
                 **{"KAFKA.linger.MS": "1", "kafka.nobody.knows": "x"},
             ),
         ),
-        same(
+        bad_value(
             "`kafka.bootstrap.servers` is missing: an error",
             no("'v' AS value", "bootstrap", **{"kafka.bootstrap.servers": None}),
         ),
@@ -222,7 +222,7 @@ CASES = (
                 for number, codec in enumerate(("none", "gzip", "snappy", "lz4", "zstd"), 1)
             ),
         ),
-        same(
+        bad_value(
             "`kafka.acks`, `kafka.compression.type`, `kafka.max.block.ms`, `kafka.batch.size`: a bad value: an error",
             Topic(),
             *(
