@@ -90,17 +90,13 @@ def section_of(option: Option) -> str:
 
 
 def markdown_table(section: str) -> str:
-    """The options of a section, or of a page, as a table. It has no column whose cells are all the same.
-
-    On a page of its own a name says the type (`.ms`, `.seconds`), but for a secret, which `_cells` marks.
-    """
+    """The options of a section, or of a page, as a table. It has no column whose cells are all the same."""
     if section in SECTIONS:
         options = [BY_NAME[name] for name in SECTIONS[section]]
     else:
         options = [each for each in OPTIONS if section_of(each) == section and each.name not in LIKE_THE_BROKERS]
     rows = [_cells(option) for option in options]
     shown = [title for title in rows[0] if len({row[title] for row in rows}) > 1]
-    shown = [title for title in shown if title != "type" or section in SECTIONS]
     lines = [shown, *([row[title] for title in shown] for row in rows)]
     first, *others = (f"| {' | '.join(cells)} |" for cells in lines)
     return "\n".join([first, "|---" * len(shown) + "|", *others])
@@ -116,7 +112,6 @@ def _cells(option: Option) -> dict[str, str]:
         + "".join(f" (alias `{alias}`)" for alias in option.aliases)
         + (" (secret)" if option.type is SECRET else ""),
         "for": used_by,
-        "type": option.type.name,
         "default": default and f"`{default}`",
         "meaning": meaning(option),
     }

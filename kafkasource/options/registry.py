@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from kafkasource.kafka.security.option import SECRET, TEXT, TEXT_MS, TEXT_SECONDS, Option, RefusedOption, with_prefix
+from kafkasource.kafka.security.option import SECRET, TEXT, Option, RefusedOption, with_prefix
 from kafkasource.kafka.security.secrets import Secret
 from kafkasource.kafka.security.tls import options as tls_options
 
@@ -44,21 +44,21 @@ _OWN = (
     ),
     Option(
         "http.connect.timeout.ms",
-        TEXT_MS,
+        TEXT,
         "How long a connection to the registry may take, TLS included.",
         implied="10000",
     ),
-    Option("http.read.timeout.ms", TEXT_MS, "How long the registry's whole answer may take.", implied="30000"),
+    Option("http.read.timeout.ms", TEXT, "How long the registry's whole answer may take.", implied="30000"),
     Option(
         "retry.timeout.ms",
-        TEXT_MS,
+        TEXT,
         "How long a registry is asked again while it gives no answer, or one of 5xx, 408, 429. Then the task or the"
         " query fails.",
         implied="120000",
     ),
     Option(
         "missing.id.cache.ttl.sec",
-        TEXT_SECONDS,
+        TEXT,
         "How long a process believes a registry that says that it has no such id.",
         implied="30",
     ),

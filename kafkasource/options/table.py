@@ -221,9 +221,9 @@ _READS: tuple[Option, ...] = (
     Option(
         "trigger",
         choice("processingTime", "availableNow", "once"),
-        "The query's trigger, for Spark 4.0 and 4.1, where a source does not know it. There "
-        "`maxOffsetsPerTrigger`, `maxBytesPerTrigger` and `minOffsetsPerTrigger` need this option, and a stream's "
-        "ending offsets need `availableNow` ([releases of Spark](spark-releases.md)).",
+        "The query's trigger, `processingTime`, `availableNow` or `once`, for Spark 4.0 and 4.1, where a source does "
+        "not know it. There `maxOffsetsPerTrigger`, `maxBytesPerTrigger` and `minOffsetsPerTrigger` need this option, "
+        "and a stream's ending offsets need `availableNow` ([releases of Spark](spark-releases.md)).",
         no_effect_in=_BATCH_AND_READER,
     ),
     Option(
@@ -282,8 +282,7 @@ _READS: tuple[Option, ...] = (
     Option(
         "maxTriggerDelay",
         DURATION,
-        "The longest time that `minOffsetsPerTrigger` may delay a micro-batch: `5s`, `15m` (the default). A bare "
-        "number is ms.",
+        "The longest time that `minOffsetsPerTrigger` may delay a micro-batch.",
         default=900_000,
         at_least=0,
         at_most=MAX_INT64,
@@ -379,7 +378,7 @@ _READS: tuple[Option, ...] = (
         "groupIdPrefix",
         STRING,
         "The name of the group that `commitOffsets=true` commits to when `kafka.group.id` is not set. It has no "
-        "other effect, because the source does not use a group to read.",
+        "other effect.",
         no_effect_in=_READER,
     ),
     Option(
@@ -606,8 +605,8 @@ _WRITES: tuple[Option, ...] = (
     Option(
         "highWatermarkBytes",
         SIZE,
-        "The queue size above which `onSlowCluster` acts. At most `kafka.buffer.memory`. Default: all of it with "
-        "`block`, three quarters of it otherwise.",
+        "The queue size above which `onSlowCluster` acts: `16m`. At most `kafka.buffer.memory`. Default: all of it "
+        "with `block`, three quarters of it otherwise.",
         at_least=1 * KIB,
         at_most=MAX_INT64,
         only=(_CLUSTERS,),
@@ -615,7 +614,8 @@ _WRITES: tuple[Option, ...] = (
     Option(
         "lowWatermarkBytes",
         SIZE,
-        "The queue size down to which `onSlowCluster=discard` drops batches. Default: half of `highWatermarkBytes`.",
+        "The queue size down to which `onSlowCluster=discard` drops batches: `8m`. Default: half of "
+        "`highWatermarkBytes`.",
         at_least=0,
         at_most=MAX_INT64,
         only=(_CLUSTERS,),
@@ -632,8 +632,8 @@ _WRITES: tuple[Option, ...] = (
     Option(
         "maxRecordAge",
         DURATION,
-        "The sink drops rows whose `timestamp` is older than this, and rows that it could not deliver for this "
-        "long. It reports how many it dropped.",
+        "The sink drops rows whose `timestamp` is older than this (`10m`), and rows that it could not deliver for "
+        "this long. It reports how many it dropped.",
         at_least=1,
         only=(_CLUSTERS,),
         not_with=(Other("deliveryGuarantee", ("exactly_once",), why="rows that the sink drops do not arrive once"),),
@@ -682,8 +682,8 @@ _WRITES: tuple[Option, ...] = (
     Option(
         "kafka.acks",
         choice("all", "-1", "1", "0"),
-        "The replicas that must have a batch before it counts as written: all in-sync replicas, only the leader "
-        "(`1`), or none (`0`).",
+        "The replicas that must have a batch before it counts as written: all in-sync replicas (`all`, `-1`), only "
+        "the leader (`1`), or none (`0`).",
         default="all",
         aliases=("kafka.request.required.acks",),
     ),
@@ -701,7 +701,8 @@ _WRITES: tuple[Option, ...] = (
     Option(
         "kafka.compression.type",
         choice("none", "gzip", "snappy", "lz4", "zstd"),
-        "How the producer compresses record batches. lz4 costs almost no CPU and saves disk and network.",
+        "How the producer compresses record batches: `none`, `gzip`, `snappy`, `lz4` or `zstd`. lz4 costs almost no "
+        "CPU and saves disk and network.",
         default="none",
         aliases=("kafka.compression.codec",),
     ),
@@ -879,8 +880,8 @@ _BOTH: tuple[Option, ...] = (
         "kafka.broker.version.fallback",
         OLD_RELEASE,
         "The release to assume for a broker that closes the connection in whatever form the client asks for its API "
-        "versions, as brokers before 0.10 do. `auto`: the client finds out by further requests. A release saves these "
-        "requests.",
+        "versions, as brokers before 0.10 do. `auto`: the client finds out by further requests, which `0.9.0` or "
+        "`0.8.2` saves.",
         default="auto",
     ),
     Option(

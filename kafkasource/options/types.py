@@ -101,22 +101,21 @@ def _old_release(text: str) -> str:
     return match[1] if match else _refuse(text)
 
 
-STRING = Type("string", "a text that is not empty", lambda text: text.strip() or _refuse(text))
-JSON = Type("json", "JSON", lambda text: text.strip() or _refuse(text))
-BOOLEAN = Type("boolean", "true or false", _boolean)
-INTEGER = Type("integer", "a whole number", lambda text: int(text.strip()))
-MILLISECONDS = Type("ms", "a whole number of milliseconds", lambda text: int(text.strip()))
-BYTES = Type("bytes", "a whole number of bytes", lambda text: int(text.strip()))
-TIMESTAMP = Type("ms", "a whole number of milliseconds since 1970-01-01 UTC", lambda text: int(text.strip()))
-DURATION = Type("duration", "a duration such as 500ms, 5s, 15m (a bare number: ms)", _duration_ms)
-SIZE = Type("size", "a size such as 64m, 1g (a bare number: bytes)", _size_bytes)
-GZIP_LEVEL = Type("integer", "-1 or a whole number from 1 to 9", _gzip_level)  # as in Java, not 0
+STRING = Type("a text that is not empty", lambda text: text.strip() or _refuse(text))
+JSON = Type("JSON", lambda text: text.strip() or _refuse(text))
+BOOLEAN = Type("true or false", _boolean)
+INTEGER = Type("a whole number", lambda text: int(text.strip()))
+MILLISECONDS = Type("a whole number of milliseconds", lambda text: int(text.strip()))
+BYTES = Type("a whole number of bytes", lambda text: int(text.strip()))
+TIMESTAMP = Type("a whole number of milliseconds since 1970-01-01 UTC", lambda text: int(text.strip()))
+DURATION = Type("a duration such as 500ms, 5s, 15m (a bare number: ms)", _duration_ms)
+SIZE = Type("a size such as 64m, 1g (a bare number: bytes)", _size_bytes)
+GZIP_LEVEL = Type("-1 or a whole number from 1 to 9", _gzip_level)  # as in Java, not 0
 NEW_TOPIC = Type(
-    "settings",
     "partitions=6,replication=3,cleanup.policy=compact (any of these; any of the topic's settings)",
     _new_topic,
 )
-FUNCTION = Type("module:function", "module:function", _function)
+FUNCTION = Type("module:function", _function)
 
 
 def _columns(text: str) -> tuple[str, ...]:
@@ -124,7 +123,7 @@ def _columns(text: str) -> tuple[str, ...]:
     return names if all(names) and len(set(names)) == len(names) else _refuse(text)
 
 
-COLUMNS = Type("columns", "names of columns, each once, separated by commas", _columns)
+COLUMNS = Type("names of columns, each once, separated by commas", _columns)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -134,7 +133,7 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
-NAMES = Type("names", "names, each once, separated by commas", _names)
+NAMES = Type("names, each once, separated by commas", _names)
 
 
 def _headers(text: str) -> tuple[tuple[str, str], ...]:
@@ -144,16 +143,12 @@ def _headers(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(headers.items())
 
 
-HEADERS = Type("json", 'JSON such as {"from":"east"}', _headers)
-PARTITIONER = Type(
-    " \\| ".join((*PARTITIONERS, "module:function")), f"{', '.join(PARTITIONERS)} or module:function", _partitioner
-)
-BAD_RECORDS = Type("fail \\| column \\| topic:NAME", "fail, column (to read) or topic:NAME (to write)", _bad_records)
-OLD_RELEASE = Type("auto \\| 0.9.0 \\| 0.8.2", "auto, 0.9.0 or 0.8.2", _old_release)
-ISOLATION_LEVEL = Type(
-    " \\| ".join(map(str, IsolationLevel)), "one of " + ", ".join(map(str, IsolationLevel)), IsolationLevel.parse
-)
-SERVERS = Type("servers", SERVERS_FORM, server_pairs)
+HEADERS = Type('JSON such as {"from":"east"}', _headers)
+PARTITIONER = Type(f"{', '.join(PARTITIONERS)} or module:function", _partitioner)
+BAD_RECORDS = Type("fail, column (to read) or topic:NAME (to write)", _bad_records)
+OLD_RELEASE = Type("auto, 0.9.0 or 0.8.2", _old_release)
+ISOLATION_LEVEL = Type("one of " + ", ".join(map(str, IsolationLevel)), IsolationLevel.parse)
+SERVERS = Type(SERVERS_FORM, server_pairs)
 
 
 def _refuse(text: str) -> NoReturn:
@@ -163,7 +158,7 @@ def _refuse(text: str) -> NoReturn:
 def choice(*allowed: str) -> Type[str]:
     """One of a few words, in any case; the value is the word as it is written here."""
     words = {word.lower(): word for word in allowed}
-    return Type(" \\| ".join(allowed), "one of " + ", ".join(allowed), lambda text: words[text.strip().lower()])
+    return Type("one of " + ", ".join(allowed), lambda text: words[text.strip().lower()])
 
 
 _BEFORE_JSON = re.compile(r"\ufeff?(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)  # comments, too, as Avro takes them

@@ -11,7 +11,9 @@ import pytest
 from kafkasource import options
 from kafkasource.errors import OptionError
 from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.security.option import TEXT
 from kafkasource.options import markdown
+from kafkasource.options.types import BOOLEAN, MILLISECONDS
 from kafkasource.types import IsolationLevel, NewTopic
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -61,6 +63,14 @@ def test_the_pages_have_every_option_once_and_what_every_job_sets_comes_first():
 def test_no_text_of_an_option_is_longer_than_sixty_words():
     long = {each.name: len(markdown.meaning(each).split()) for each in options.OPTIONS}
     assert {name: words for name, words in long.items() if words > 60} == {}
+
+
+def test_the_pages_name_every_value_of_a_choice():
+    for each in options.OPTIONS:
+        choice, _, values = each.type.expected.partition("one of ")
+        text = f"{markdown.meaning(each)} {each.default}"
+        if not choice and not each.doc.startswith("As `"):
+            assert [value for value in values.split(", ") if value not in text] == [], each.name
 
 
 @pytest.mark.parametrize("name", JAVA_DEFAULTS)
@@ -262,12 +272,10 @@ def test_what_needs_exactly_once_is_not_ignored_without_it(name, text):
 
 
 def test_an_options_type_is_that_of_its_name_and_its_default():
-    """Options whose names end in ms have the type ms, and switches the type boolean."""
     for row in options.OPTIONS:
         if row.name.endswith(".ms"):
-            assert row.type.name == "ms", row.name
-        if isinstance(row.default, bool) or row.implied in ("true", "false"):
-            assert row.type.name == "boolean", row.name
+            assert row.type in (MILLISECONDS, TEXT), row.name  # a TEXT may be a reference to a secret
+        assert isinstance(row.default, bool) <= (row.type is BOOLEAN), row.name
 
 
 def test_a_topic_to_create_keeps_commas_within_a_setting():

@@ -30,16 +30,14 @@ class Type(Generic[T_co]):
     """A type of options. `parse` makes a value of a text, or raises ValueError; the error shows the text of a Misspelt.
     `expected` completes "expected ..."."""
 
-    name: str
     expected: str
     parse: Callable[[str], T_co]
 
 
-TEXT = Type("string", "a text", str)  # may be empty: the code that reads it says what is wrong then
-SECRET = Type("secret", "a text", Secret)  # may be empty, and never prints
-# Texts, too, because they may be references to secrets. The code that reads them checks what users write.
-TEXT_MS, TEXT_SECONDS = replace(TEXT, name="ms"), replace(TEXT, name="seconds")
-TEXT_NUMBER, TEXT_BOOLEAN = replace(TEXT, name="number"), replace(TEXT, name="boolean")
+# May be empty: the code that reads it says what is wrong then. Numbers of TLS, SASL and the registry are texts, too,
+# because they may be references to secrets.
+TEXT = Type("a text", str)
+SECRET = Type("a text", Secret)  # may be empty, and never prints
 
 
 def as_text(value: object) -> str:

@@ -11,10 +11,6 @@ from kafkasource.errors import OptionError
 from kafkasource.kafka.security.option import (
     SECRET,
     TEXT,
-    TEXT_BOOLEAN,
-    TEXT_MS,
-    TEXT_NUMBER,
-    TEXT_SECONDS,
     Option,
     any_of,
     shown,
@@ -52,48 +48,46 @@ ROWS = (
     Option("sasl.password", SECRET, "The password for PLAIN and SCRAM; with a delegation token its HMAC."),
     Option(
         "sasl.login.refresh.window.factor",
-        TEXT_NUMBER,
+        TEXT,
         "A token is renewed after this part of its life.",
         implied="0.8",
     ),
     Option(
         "sasl.login.refresh.window.jitter",
-        TEXT_NUMBER,
+        TEXT,
         "At most this part of a token's life is added at random, so that processes do not renew at the same time.",
         implied="0.05",
     ),
     Option(
         "sasl.login.refresh.min.period.seconds",
-        TEXT_SECONDS,
+        TEXT,
         "Least time between two renewals of a token.",
         implied="60",
     ),
     Option(
         "sasl.login.refresh.buffer.seconds",
-        TEXT_SECONDS,
+        TEXT,
         "A token is renewed this long before it expires.",
         implied="300",
     ),
     Option(
         "sasl.login.connect.timeout.ms",
-        TEXT_MS,
+        TEXT,
         "How long a connection to the token endpoint may take, TLS included.",
         implied="10000",
         differs="none: it waits without end",
     ),
     Option(
         "sasl.login.read.timeout.ms",
-        TEXT_MS,
+        TEXT,
         "How long the token endpoint's whole answer may take.",
         implied="10000",
         differs="none: it waits without end",
     ),
-    Option(
-        "sasl.login.retry.backoff.ms", TEXT_MS, "The first pause before the endpoint is asked again.", implied="100"
-    ),
+    Option("sasl.login.retry.backoff.ms", TEXT, "The first pause before the endpoint is asked again.", implied="100"),
     Option(
         "sasl.login.retry.backoff.max.ms",
-        TEXT_MS,
+        TEXT,
         "How long the endpoint is asked again in all, while it gives no answer or one of 5xx, 408, 429.",
         implied="10000",
     ),
@@ -105,7 +99,7 @@ ROWS = (
     ),
     Option(
         f"{_ENDPOINT}.allow.http",
-        TEXT_BOOLEAN,
+        TEXT,
         "true allows an http URL, for tests: id and secret then go in clear.",
         implied="false",
     ),
@@ -143,7 +137,7 @@ ROWS = (
     ),
     Option(
         "sasl.oauthbearer.header.urlencode",
-        TEXT_BOOLEAN,
+        TEXT,
         "true encodes id and secret as RFC 6749 wants it.",
         implied="false",
     ),
@@ -194,11 +188,9 @@ ROWS = (
     Option(f"{_ASSERTION}.claim.aud", TEXT, "The assertion's audience: mostly the token endpoint."),
     Option(f"{_ASSERTION}.claim.iss", TEXT, "The assertion's issuer: mostly the client's id."),
     Option(f"{_ASSERTION}.claim.sub", TEXT, "The assertion's subject: mostly the client's id."),
-    Option(f"{_ASSERTION}.claim.exp.seconds", TEXT_SECONDS, "How long an assertion is valid.", implied="300"),
-    Option(f"{_ASSERTION}.claim.nbf.seconds", TEXT_SECONDS, "How long before now its validity begins.", implied="60"),
-    Option(
-        f"{_ASSERTION}.claim.jti.include", TEXT_BOOLEAN, "true gives each assertion an id of its own.", implied="false"
-    ),
+    Option(f"{_ASSERTION}.claim.exp.seconds", TEXT, "How long an assertion is valid.", implied="300"),
+    Option(f"{_ASSERTION}.claim.nbf.seconds", TEXT, "How long before now its validity begins.", implied="60"),
+    Option(f"{_ASSERTION}.claim.jti.include", TEXT, "true gives each assertion an id of its own.", implied="false"),
     Option(
         "sasl.kerberos.service.name",
         TEXT,

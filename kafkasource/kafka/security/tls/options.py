@@ -6,7 +6,7 @@ Names stand without the prefix `kafka.`, which Spark's options have. `config` re
 from __future__ import annotations
 
 from kafkasource.kafka.security import option as option_rows
-from kafkasource.kafka.security.option import SECRET, TEXT, TEXT_BOOLEAN, Option
+from kafkasource.kafka.security.option import SECRET, TEXT, Option
 
 ROWS = (
     Option(
@@ -110,7 +110,7 @@ ROWS = (
     ),
     Option(
         "enable.ssl.certificate.verification",
-        TEXT_BOOLEAN,
+        TEXT,
         "librdkafka's. Only `true`, the default, is allowed.",
         implied="true",
     ),
