@@ -18,12 +18,10 @@ from dataclasses import dataclass, field
 from kafkasource.errors import (
     BrokerError,
     CoordinatorLoadInProgress,
-    CoordinatorNotAvailable,
     DeadlineExceeded,
     FencedInstanceId,
     IllegalGeneration,
     MemberIdRequired,
-    NotCoordinator,
     ProtocolError,
     RebalanceInProgress,
     UnknownMemberId,
@@ -35,10 +33,8 @@ from kafkasource.kafka.group.states import REQUESTS, TRANSITIONS, MemberAction, 
 from kafkasource.kafka.protocol.schema import Fields
 from kafkasource.types import NEVER, TopicPartition
 
-_EVENTS: dict[type[Exception], MemberEvent] = {
-    CoordinatorLoadInProgress: MemberEvent.NOT_YET,
-    CoordinatorNotAvailable: MemberEvent.COORDINATOR_GONE,
-    NotCoordinator: MemberEvent.COORDINATOR_GONE,
+_EVENTS: dict[type[Exception], MemberEvent] = {  # for other codes, `_event_of` asks their row
+    CoordinatorLoadInProgress: MemberEvent.NOT_YET,  # as in Java: the group is still at this coordinator
     IllegalGeneration: MemberEvent.STALE_GENERATION,
     UnknownMemberId: MemberEvent.UNKNOWN_MEMBER,
     MemberIdRequired: MemberEvent.MEMBER_ID_GIVEN,
@@ -229,9 +225,7 @@ class Membership:
             self._session_ms = now_ms + self.terms.session_timeout_ms  # it knows us
             self._rebalance(now_ms)
             return
-        event = _EVENTS.get(type(error))
-        if event is None and (getattr(error, "retriable", False) or isinstance(error, DeadlineExceeded)):
-            event = MemberEvent.NOT_YET if isinstance(error, BrokerError) else MemberEvent.COORDINATOR_GONE
+        event = _event_of(error)
         if event is MemberEvent.MEMBER_ID_GIVEN:
             self.identity = MemberIdentity(member_id, -1, self.terms.instance_id)
         if event is None or (self.state, event) not in TRANSITIONS:
@@ -390,6 +384,15 @@ _MEMORY: dict[MemberAction, Callable[[Membership, float], None]] = {
     MemberAction.REVOKE: Membership._revoke_all,
     MemberAction.GIVE_UP: Membership._give_up,
 }
+
+
+def _event_of(error: Exception) -> MemberEvent | None:
+    """None: the error does not pass."""
+    passes = isinstance(error, DeadlineExceeded) or getattr(error, "retriable", False)
+    if type(error) in _EVENTS or not passes:
+        return _EVENTS.get(type(error))
+    gone = not isinstance(error, BrokerError) or error.row.refresh_coordinator
+    return MemberEvent.COORDINATOR_GONE if gone else MemberEvent.NOT_YET
 
 
 def _member(row: Fields) -> Member:

@@ -3,7 +3,16 @@
 import pytest
 from group_wire import tps
 
-from kafkasource.errors import ConnectionLost, DeadlineExceeded, ProtocolError, RequestTimeout, error_for
+from kafkasource.errors import (
+    FIND_COORDINATOR,
+    TABLE,
+    ConnectionLost,
+    DeadlineExceeded,
+    ErrorCode,
+    ProtocolError,
+    RequestTimeout,
+    error_for,
+)
 from kafkasource.kafka.group.assignors import assignors_named
 from kafkasource.kafka.group.consumer_protocol import Assignment, Subscription
 from kafkasource.kafka.group.membership import Changes, Membership, Terms
@@ -462,6 +471,20 @@ def test_a_lost_connection_is_no_lost_membership():
     driven.member.heartbeat_done(driven.now)
     driven.pass_ms(SESSION - 1)
     assert driven.member.held == ALL
+
+
+@pytest.mark.parametrize("arrive", [joining, syncing, stable, revoking])
+def test_a_code_is_answered_as_its_row_says(monkeypatch, arrive):
+    monkeypatch.setitem(TABLE, 9999, ErrorCode(9999, "NEW", "A code of a later Kafka.", **FIND_COORDINATOR))
+    for row in [row for row in TABLE.values() if row.retriable]:
+        driven = Driven()
+        arrive(driven)
+        driven.pass_ms(HEARTBEAT)
+        driven.actions()
+        driven.fail(row.code)
+        finds = row.refresh_coordinator and row.name != "COORDINATOR_LOAD_IN_PROGRESS"
+        assert driven.actions() == ([FIND] if finds else []), row
+        assert driven.member.error is None
 
 
 def test_the_leader_assigns_to_everybody():
