@@ -84,8 +84,7 @@ ROWS = {
     ),
     "trigger_is_told": Row(
         "a query with another trigger than the option `trigger` names",
-        "no error before the second micro-batch with `availableNow` or `once` in the option; `processingTime` in it is "
-        "not noticed, and a limited `availableNow` run leaves records unread",
+        "no error, or a late one ([below](#common-problems))",
         "no error: as on 4.0",
         "an error",
         "spark/test_limits_on_each_release.py",

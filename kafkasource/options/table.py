@@ -246,10 +246,8 @@ _READS: tuple[Option, ...] = (
     Option(
         "failedOverTo",
         STRING,
-        "The id of the cluster to which the query has failed over, if that keeps offsets (Cluster Linking and the "
-        "like). A checkpoint of another cluster then continues at the same offsets of topics with the same names, "
-        "with a warning. The source checks only that there are as many records. Remove the option after the first "
-        "micro-batch.",
+        "The id of the cluster to which the query has failed over, if that keeps offsets ([how to use "
+        "it](reading.md#a-new-cluster-with-the-same-offsets)). The source checks only that there are as many records.",
         no_effect_in=_BATCH_AND_READER,
     ),
     Option(
@@ -386,7 +384,7 @@ _READS: tuple[Option, ...] = (
         choice("shared", "exclusive"),
         "`exclusive`: a streaming query joins `kafka.group.id` as its only member. The broker then refuses a "
         "second query with this option, and any consumer of the group. A query that was killed keeps the group for"
-        " 10 seconds. `shared`: the query commits without being a member, and others may commit too.",
+        " 10 seconds. `shared`: the query commits without being a member.",
         default="shared",
         only=(Other("kafka.group.id", mine=("exclusive",), why="that is the group to own"),),
         not_with=(
@@ -540,9 +538,8 @@ _WRITES: tuple[Option, ...] = (
         "lostTransactions",
         choice("fail", "rewrite", "skip"),
         "Decides about a decided batch whose transactions brokers aborted, because the query was away for longer "
-        "than `kafka.transaction.timeout.ms`, or whose record is gone. `fail`: stop. `rewrite`: write the same "
-        "rows again, if they are the same. `skip`: continue without them, with a warning. [What to look at "
-        "first](exactly-once-recovery.md).",
+        "than `kafka.transaction.timeout.ms`, or whose record is gone: `fail`, `rewrite` or `skip` ([what each "
+        "does](exactly-once-recovery.md)).",
         default="fail",
         only=(_EXACTLY_ONCE,),
         per_cluster=False,
@@ -589,8 +586,8 @@ _WRITES: tuple[Option, ...] = (
         "onSlowCluster",
         choice("block", "discard", "fail"),
         "Decides about a cluster whose queue is above `highWatermarkBytes` while the others wait. `block`: reading"
-        " waits, without limit unless `kafka.delivery.timeout.ms` is set. `discard`: the sink drops the cluster's "
-        "oldest batches down to `lowWatermarkBytes`, and reports how many rows. `fail`: the task fails.",
+        " waits. `discard`: the sink drops the cluster's oldest batches. `fail`: the task fails ([a slow "
+        "cluster](fan-out.md#a-slow-cluster)).",
         default="block",
         only=(_CLUSTERS,),
         not_with=(
@@ -623,8 +620,7 @@ _WRITES: tuple[Option, ...] = (
     Option(
         "slowClusterWait",
         DURATION,
-        "How long the sink waits for a slow cluster under `discard` and `fail` ([in which "
-        "steps](fan-out.md#a-slow-cluster)).",
+        "How long the sink waits for a slow cluster under `discard` and `fail`.",
         default=1_000,
         at_least=0,
         only=(_CLUSTERS,),
@@ -822,9 +818,8 @@ _BOTH: tuple[Option, ...] = (
     Option(
         "schemaIdIn",
         choice("prefix", "header", "none", "fingerprint"),
-        "The place of a record's schema id: `prefix`, in front of it, as Confluent's serializers do; `header`; "
-        "`none`: nowhere; `fingerprint`: Avro's single-object encoding. A read finds an id wherever it is ([what "
-        "each means](schema-registry.md#the-place-of-a-schema-id)).",
+        "The place of a record's schema id: `prefix`, `header`, `none` or `fingerprint` ([what each "
+        "means](schema-registry.md#the-place-of-a-schema-id)). A read finds an id wherever it is.",
         default="prefix",
         per_cluster=False,
     ),
@@ -857,10 +852,8 @@ _BOTH: tuple[Option, ...] = (
     Option(
         "memoryBudget",
         SIZE,
-        "Memory for the data of one Python worker process: `64m` ([its parts](memory.md)). A size that you set by "
-        "its own option takes precedence. Default: half of what `spark.executor.pyspark.memory` leaves; without "
-        "that setting a quarter of the container's or machine's memory, shared by the workers of an executor, and "
-        "the sizes on this page are upper bounds.",
+        "Memory for the data of one Python worker process: `64m` ([its default and its parts](memory.md)). A size that "
+        "you set by its own option takes precedence.",
         at_least=4 * MIB,
         at_most=MAX_INT64,
         per_cluster=False,

@@ -311,11 +311,13 @@ def record() -> None:
 
 
 def markdown_table() -> str:
-    """Make the table of docs/error-codes.md: after which codes each client goes on."""
-    found = {"this client": OURS, **json.loads(RECORD.read_text())}
-    lines = [f"| API | {' | '.join(found)} |", "|---" * (1 + len(found)) + "|"]
-    lines += [f"| {name} | {' | '.join(_shown(set(of[name])) for of in found.values())} |" for name in CASES]
-    return "\n".join(lines)
+    """Make the table of docs/error-codes.md: the codes after which this client and Java's go on."""
+    java = json.loads(RECORD.read_text())["Java"]
+    alike: dict[str, list[str]] = {}
+    for name in CASES:
+        alike.setdefault(f"{_shown(set(OURS[name]))} | {_shown(set(java[name]))}", []).append(name)
+    rows = [f"| {'; '.join(names)} | {codes} |" for codes, names in alike.items()]
+    return "\n".join(["| API | this client | Java |", "|---|---|---|", *rows])
 
 
 def _shown(codes: set[int]) -> str:

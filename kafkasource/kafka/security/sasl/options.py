@@ -26,9 +26,9 @@ ROWS = (
     Option(
         "auth",
         TEXT,
-        "A vendor, whose clusters need certain options: aws (MSK with IAM), azure (Event Hubs), google (Managed Kafka)"
-        ", confluent (Confluent Cloud). It sets protocol, mechanism, token and idle time. An option that you give takes"
-        " precedence.",
+        "A vendor, whose clusters need certain options: `aws`, `azure`, `google` or `confluent` "
+        "([which](security.md#sasl)). It sets protocol, mechanism, token and idle time. An option that you give takes "
+        "precedence.",
     ),
     Option(
         "sasl.mechanism",
