@@ -18,14 +18,13 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo demo-jars test environments jars lint style types imports unit coverage broker spark spark-kinds spark-newest spark-oldest spark-each \
 	spark-4.0 spark-4.1 spark-4.3 extended floors sanitize fuzz campaign campaign-bugs storm storm-bugs simulate soak soak-tasks wide far bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
 
-# Kafka's jars come (with the Ivy inside pyspark) while pip builds the kernel and installs the rest: half a minute less.
+# The kernels are compiled while pip installs pyspark; then Kafka's jars come, with the Ivy inside pyspark.
 demo:
 	@[ -e .venv/.ready ] || { \
 		echo "installing into .venv: pyspark $(PYSPARK) (400 MB), then kafkasource and Kafka's jars (45 MB)"; \
 		echo "what is downloaded stays in the caches of pip (.venv/bin/pip cache purge removes it) and uv (.venv/bin/uv cache clean)," \
 			"and in $${KAFKASOURCE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/kafkasource} (.venv/bin/pykafka cache clean)"; }
-	@$(MAKE) --no-print-directory .venv/.pyspark
-	@$(MAKE) --no-print-directory -j 2 .venv/.ready demo-jars
+	@$(MAKE) --no-print-directory -j 3 .venv/.ready demo-jars
 	@.venv/bin/pykafka demo
 
 demo-jars: .venv/.pyspark
@@ -46,28 +45,34 @@ jars: .venv/.dev
 	@$(PY) -c "from kafkasource.testing.broker import kafka_jars; from lab.jvm_connector import jvm_connector_jars; \
 		kafka_jars('4.3.1'), kafka_jars('3.9.2'), jvm_connector_jars()"
 
-.venv/.ready: $(SOURCES)
-	@echo "installing into .venv (pyspark $(PYSPARK))"
-	@scripts/prepare.sh .venv $(PYSPARK) spark,cli
+.venv/.ready: .venv/.pyspark .venv/.package
+	@touch $@
 
-.venv/.pyspark: scripts/prepare.sh
-	@scripts/prepare.sh .venv $(PYSPARK) spark requirements && touch $@
+.venv/.pyspark: pyproject.toml scripts/prepare.sh | .venv/bin/uv
+	@scripts/prepare.sh requirements .venv $(PYSPARK) spark,cli && touch $@
+
+.venv/.package: $(SOURCES) | .venv/bin/uv
+	@scripts/prepare.sh package .venv $(PYSPARK) spark,cli && touch $@
+
+.venv/bin/uv:
+	@scripts/prepare.sh venv .venv $(PYSPARK) spark,cli
 
 .venv/.requirements: pyproject.toml scripts/prepare.sh
-	@scripts/prepare.sh .venv $(PYSPARK) $(TEST_EXTRAS) requirements && touch $@
+	@scripts/prepare.sh requirements .venv $(PYSPARK) $(TEST_EXTRAS) && touch $@
 
 .venv-newest/.requirements: pyproject.toml scripts/prepare.sh
-	@PYTHON=$$(scripts/find_python.sh newest) scripts/prepare.sh .venv-newest $(PYSPARK_NEWEST) $(TEST_EXTRAS) requirements && touch $@
+	@PYTHON=$$(scripts/find_python.sh newest) scripts/prepare.sh requirements .venv-newest $(PYSPARK_NEWEST) $(TEST_EXTRAS) && touch $@
 
 .venv/.dev: .venv/.requirements $(SOURCES)
 	@echo "installing into .venv with what the tests need (pyspark $(PYSPARK))"
 	@rm -f kafkasource/_cyutility.cpython-31[1-9]*.so kafkasource/*/kernel.cpython-31[1-9]*.so kafkasource/*/*/kernel.cpython-31[1-9]*.so
-	@KAFKASOURCE_KERNEL=$$(scripts/kernel_build.sh $(PY)) scripts/prepare.sh .venv $(PYSPARK) $(TEST_EXTRAS)
+	@KAFKASOURCE_KERNEL=$$(scripts/kernel_build.sh $(PY)) scripts/prepare.sh package .venv $(PYSPARK) $(TEST_EXTRAS)
 	@touch $@
 
 .venv-newest/.ready: .venv-newest/.requirements $(SOURCES) .venv/.dev
 	@echo "installing into .venv-newest (pyspark $(PYSPARK_NEWEST))"
-	@KAFKASOURCE_KERNEL=$$(scripts/kernel_build.sh .venv-newest/bin/python $(PY)) scripts/prepare.sh .venv-newest $(PYSPARK_NEWEST) $(TEST_EXTRAS)
+	@KAFKASOURCE_KERNEL=$$(scripts/kernel_build.sh .venv-newest/bin/python $(PY)) scripts/prepare.sh package .venv-newest $(PYSPARK_NEWEST) $(TEST_EXTRAS)
+	@touch $@
 
 .venv-4.0/.ready .venv-4.1/.ready: .venv-%/.ready: scripts/other_spark.sh .venv/.dev
 	@echo "installing into .venv-$* (pyspark $(PYSPARK_$*), the rest is that of .venv)"
