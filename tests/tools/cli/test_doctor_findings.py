@@ -251,7 +251,9 @@ def test_a_file_of_options_that_is_wrong_is_a_failure_and_not_no_cluster(
     if named_by != "-F":
         monkeypatch.setenv(named_by, str(file))
     code = main(["doctor", "--json", *(["-F", str(file)] if named_by == "-F" else [])])
-    (finding,) = [finding for finding in json.loads(capsys.readouterr().out) if finding["what"] == "cluster"]
+    out, err = capsys.readouterr()
+    assert out.startswith("["), f"stdout {out!r}, stderr {err!r}"
+    (finding,) = [finding for finding in json.loads(out) if finding["what"] == "cluster"]
     assert (code, finding["level"]) == (1, "FAILED")
     assert str(file) in finding["found"]
     assert said in finding["found"]
