@@ -204,9 +204,9 @@ _READS: tuple[Option, ...] = (
         "pushDownPredicate",
         BOOLEAN,
         "For batch reads: use the query's filters on `topic`, `partition`, `offset` and (lower bounds only) "
-        "`timestamp` to read fewer records. Needs Spark's setting `spark.sql.python.filterPushdown.enabled`. "
-        "Spark 4.2 and 4.3 reuse the plan of one filter in every query on the same DataFrame, so set this only "
-        "for a `load()` that is used once.",
+        "`timestamp` to read fewer records, and from Spark 4.4 on its limit. Needs Spark's setting "
+        "`spark.sql.python.filterPushdown.enabled`. Spark 4.2 and 4.3 reuse the plan of one filter in every query on "
+        "the same DataFrame, so set this only for a `load()` that is used once.",
         default=False,
         no_effect_in=_READER,
     ),

@@ -74,6 +74,7 @@ class PartitionReader:
     settings: FetchSettings
     packing: Packing | None = None  # `packRecords`
     formats: RowFormats | None = None  # `valueFormat`, `keyFormat`
+    most_rows: int | None = None  # of a task, for a query that needs no more
 
     @classmethod
     def from_options(cls, options: Options, formats: RowFormats | None = None) -> PartitionReader:
@@ -87,7 +88,7 @@ class PartitionReader:
     def reduced(self) -> Reduced:
         """Make the decoders, in a task. May ask a schema registry."""
         formats = None if self.formats is None else self.formats.for_tasks()
-        return PartitionReader, (self.config, self.settings, self.packing, formats)
+        return PartitionReader, (self.config, self.settings, self.packing, formats, self.most_rows)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Rows of a partition's ranges. Runs in an executor's Python worker, whose connections outlive the task."""
@@ -108,10 +109,20 @@ class PartitionReader:
 
                 packing = self.packing
                 batches = (pack(batch, packing) for batch in batches if batch.num_rows)
-            yield from batches
+            yield from batches if self.most_rows is None else _first_rows(batches, self.most_rows)
         finally:
             metrics.publish()
 
 
-Reduced = tuple[type[PartitionReader], tuple[ClientConfig, FetchSettings, Packing | None, "RowFormats | None"]]
+def _first_rows(batches: Iterator[pa.RecordBatch], count: int) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.slice(0, count)
+        count -= batch.num_rows
+        if count <= 0:
+            return
+
+
+Reduced = tuple[
+    type[PartitionReader], tuple[ClientConfig, FetchSettings, Packing | None, "RowFormats | None", "int | None"]
+]
 """The pickled form of a driver's reader: it becomes a PartitionReader in the tasks."""

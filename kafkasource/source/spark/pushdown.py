@@ -1,4 +1,4 @@
-"""Narrows a batch read by its filters: tasks do not fetch records that cannot pass.
+"""Narrows a batch read by its filters, or by its limit: tasks do not fetch records that the query does not need.
 
     topic, partition   comparisons leave out whole partitions
     offset             comparisons move both ends
@@ -130,6 +130,8 @@ class FilteringBatchReader(BatchReader):
     option: Spark 4.2 and 4.3 keep the partitions of the last query with a filter for all queries on the same DataFrame,
     with other filters or none. (`PythonScanBuilder` leaves them in `PythonDataSourceV2`, which those queries share.)
     This reader could not notice: for such queries Spark does not ask again.
+
+    `pushLimit` is here, because Spark 4.4 may do the same with a limit.
     """
 
     _narrowing = Narrowing()
@@ -137,6 +139,12 @@ class FilteringBatchReader(BatchReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         self._narrowing = Narrowing.of(filters)
         return filters
+
+    def pushLimit(self, limit: int) -> bool:
+        """Let each task end after so many rows. Spark 4.4 calls it (SPARK-58551) for a query with a limit and no
+        filter, and cuts the rows of all tasks together itself."""
+        self._tasks = replace(self._tasks, most_rows=limit)
+        return True
 
     def _narrowed(
         self, ranges: Sequence[OffsetRange], log_ends: Offsets, reader: OffsetReader

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 
 import pyarrow as pa
@@ -78,6 +79,18 @@ def test_what_filters_leave_out_would_not_pass(topic, ends):
         assert len(rows) == offsets <= planned
         narrower += offsets < planned
     assert narrower > 75
+
+
+@pytest.mark.parametrize("limit", [1, 8, 9, 1000])
+def test_each_task_of_a_query_with_a_limit_reads_the_first_rows_and_no_more(topic, limit):
+    given = {"kafka.bootstrap.servers": topic.bootstrap_servers, "subscribe": topic.name}
+    reader = FilteringBatchReader(options.parse(given, "source"))
+    assert reader.pushLimit(limit)
+    tasks = reader.partitions()
+    of_tasks = pickle.loads(pickle.dumps(reader))
+    for task in tasks:
+        offsets = [offset for batch in of_tasks.read(task) for offset in batch["offset"].to_pylist()]
+        assert offsets == list(range(min(limit, COUNT)))
 
 
 def test_a_time_is_looked_for_in_each_partition(topic):
