@@ -1,4 +1,4 @@
-"""The memory of one Python process as a budget: how much there is, its parts, and what each part holds.
+"""The memory budget of one Python process: its size, its parts, and what each part holds.
 
     limits        how many bytes a process may take: the user or Spark says it, else its container, else the machine
     shares        THE table of parts, and how bytes are divided among those in use (pure)
