@@ -32,7 +32,12 @@ REFERENCE_OPTIONS = (
     ),
 )
 
-SECURITY_OPTIONS = (*_rows(tls_options.ROWS), *_rows(sasl_options.ROWS), *_rows(REFERENCE_OPTIONS))
+SECURITY_SECTIONS = {
+    "tls": _rows(tls_options.ROWS),
+    "sasl": _rows(sasl_options.ROWS),
+    "providers": _rows(REFERENCE_OPTIONS),
+}
+SECURITY_OPTIONS = tuple(row for rows in SECURITY_SECTIONS.values() for row in rows)
 
 SECURITY_REFUSED = tuple(
     RefusedOption(f"kafka.{name}", why) for name, why in {**sasl_options.REFUSED, **tls_options.REFUSED}.items()

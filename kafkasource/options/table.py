@@ -2,9 +2,9 @@
 
 Names are those of Spark's JVM connector; `kafka.*` are those of Kafka's Java clients, with librdkafka's as aliases.
 Keys are case-insensitive, as Spark's are. The checks (`parse`), docs/options.md (`markdown`) and the tests all read
-`OPTIONS`. The connector accepts no option that it ignores. An option that it cannot honour is an error that says what
-to use instead (`REFUSED`). An unknown option is a warning with the most similar name, or an error
-(`unknownOptions`).
+this table. A row stands in the section, and at the place, where docs/options.md shows it. The connector accepts no
+option that it ignores. An option that it cannot honour is an error that says what to use instead (`REFUSED`). An
+unknown option is a warning with the most similar name, or an error (`unknownOptions`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafkasource.kafka.security.option import (
     RefusedOption,
 )
 from kafkasource.options.registry import REGISTRY_OPTIONS, REGISTRY_REFUSED
-from kafkasource.options.security import SECURITY_OPTIONS, SECURITY_REFUSED
+from kafkasource.options.security import SECURITY_REFUSED, SECURITY_SECTIONS
 from kafkasource.options.types import (
     BAD_RECORDS,
     BOOLEAN,
@@ -71,14 +71,32 @@ _MAP_ORDER = (
     f"without idempotence a batch that is sent again can land behind later ones, and the map would be wrong. {_NO_MAP}"
 )
 
-_READS: tuple[Option, ...] = (
-    Option("subscribe", TEXT, "Topics to read, separated by commas."),
+_REGISTRY_URL, *_REGISTRY = REGISTRY_OPTIONS  # the URL is among the typed rows, the others have a page
+
+
+def _reads(*rows: Option) -> tuple[Option, ...]:
+    return tuple(replace(row, used_by=SOURCE) for row in rows)
+
+
+def _writes(*rows: Option) -> tuple[Option, ...]:
+    return tuple(replace(row, used_by=SINK) for row in rows)
+
+
+_EVERY_JOB = (
+    Option(
+        "kafka.bootstrap.servers",
+        SERVERS,
+        "Brokers to contact first: `host:port,host:port`. Required.",
+        aliases=("kafka.metadata.broker.list",),
+    ),
+    Option("subscribe", TEXT, "Topics to read, separated by commas.", used_by=SOURCE),
     Option(
         "subscribePattern",
         TEXT,
         "Topics to read: a Java regular expression. The query reads each topic whose name contains a match.",
+        used_by=SOURCE,
     ),
-    Option("assign", JSON, 'Partitions to read: `{"topic":[0,1]}`.'),
+    Option("assign", JSON, 'Partitions to read: `{"topic":[0,1]}`.', used_by=SOURCE),
     Option(
         "startingOffsets",
         JSON,
@@ -87,13 +105,21 @@ _READS: tuple[Option, ...] = (
         'topics, `{"topic":"earliest"}`. `committed`: where the group `kafka.group.id` stands; '
         "`committed:earliest`, `committed:latest`: for partitions without a commit. Default: `earliest` for a "
         "batch read, `latest` for a stream.",
+        used_by=SOURCE,
     ),
     Option(
-        "startingOffsetsByTimestamp",
-        JSON,
-        "A new query starts in each partition at the first record with this timestamp or a later one, "
-        '`{"topic":{"0":1600000000000}}` in ms. Takes precedence over `startingOffsets`.',
+        "topic", STRING, "Topic for all rows. Without it, each row names its topic in the column `topic`.", used_by=SINK
     ),
+    Option(
+        "kafka.security.protocol",
+        choice("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        "How connections are secured. SSL: TLS; the options `kafka.ssl.*` say whom to trust. SASL_SSL: TLS, and the "
+        "client logs in as the options `kafka.sasl.*` say. SASL_PLAINTEXT: the same without TLS. Default: PLAINTEXT, "
+        "or SASL_SSL where `kafka.auth` names a vendor.",
+    ),
+)
+
+_START_AND_END = _reads(
     Option(
         "startingTimestamp",
         TIMESTAMP,
@@ -102,6 +128,12 @@ _READS: tuple[Option, ...] = (
         at_least=-2,
         at_most=MAX_INT64,
         complaint="Expected a single long value",
+    ),
+    Option(
+        "startingOffsetsByTimestamp",
+        JSON,
+        "A new query starts in each partition at the first record with this timestamp or a later one, "
+        '`{"topic":{"0":1600000000000}}` in ms. Takes precedence over `startingOffsets`.',
     ),
     Option(
         "startingOffsetsByTimestampStrategy",
@@ -117,13 +149,6 @@ _READS: tuple[Option, ...] = (
         "and for streams under `trigger(availableNow=True)`.",
     ),
     Option(
-        "endingOffsetsByTimestamp",
-        JSON,
-        "The read ends before the first record of each partition with this timestamp or a later one, or at the "
-        "partition's end when there is none. JSON as for `startingOffsetsByTimestamp`. Takes precedence over "
-        "`endingOffsets`, and works for the same reads.",
-    ),
-    Option(
         "endingTimestamp",
         TIMESTAMP,
         "Same as `endingOffsetsByTimestamp`, with one timestamp in ms for all partitions. Takes precedence over "
@@ -132,91 +157,12 @@ _READS: tuple[Option, ...] = (
         at_most=MAX_INT64,
         complaint="Expected a single long value",
     ),
-    Option("includeHeaders", BOOLEAN, "Add the column `headers`.", default=False),
     Option(
-        "columns",
-        COLUMNS,
-        "The columns of the DataFrame, in this order: `value,timestamp`. Default: all but `headers`. Name the "
-        "columns that the job uses: the source makes no others, which saves CPU. `.schema(...)` can name them in "
-        "place of this option.",
-        not_with=(Other("packRecords", (True,), why="packed records have only the column `records`"),),
-    ),
-    Option(
-        "readerSchema",
-        TEXT,
-        "The schema whose columns `value` has, resolved once for each `load()`: `latest` of the topic's subject "
-        "(the default), `version:3` of it, `subject:NAME`, `id:7`, `file:PATH`, or the schema itself: the text of "
-        "an Avro schema or of a `.proto` file; for `json` Spark's DDL, the JSON of a `StructType`, or a JSON "
-        "Schema.",
-        only=(Other("valueFormat", SCHEMA_FORMATS),),
-    ),
-    Option("keyReaderSchema", TEXT, "As `readerSchema`, for the keys.", only=(Other("keyFormat", SCHEMA_FORMATS),)),
-    Option(
-        "protobuf.recursive.fields.max.depth",
-        INTEGER,
-        "Same as `recursive.fields.max.depth` of `from_protobuf`, for keys and values: how often a message may stand "
-        "in itself, the outermost counted. 1 leaves such fields out, 2 has them once. What is deeper is left out. "
-        "Default: a message that contains itself is an error.",
-        at_least=1,
-        at_most=10,
-    ),
-    Option(
-        "protobuf.emit.default.values",
-        BOOLEAN,
-        "Same as `emit.default.values` of `from_protobuf`, for keys and values: a proto3 field that is not `optional` "
-        "is 0, false, empty or its enum's first name where the record does not have it. Default: null.",
-        default=False,
-    ),
-    Option(
-        "protobuf.enums.as.ints",
-        BOOLEAN,
-        "Same as `enums.as.ints` of `from_protobuf`, for keys and values: enums are numbers. Default: their names.",
-        default=False,
-    ),
-    Option(
-        "recordTypes",
-        NAMES,
-        "The types of records of a topic that has several: names of Avro records, Protobuf messages (`shop.Order`)"
-        " or subjects, separated by commas. `value` then has a column for each type ([several "
-        "types](typed.md#several-types-of-records-in-a-topic)). With `readerSchema`, that schema has the types.",
-        only=(Other("valueFormat", REGISTERED_FORMATS),),
-        not_with=(Other("messageName", why="both say which messages the values are"),),
-    ),
-    Option(
-        "packRecords",
-        BOOLEAN,
-        "For jobs that only copy records, such as `pykafka mirror`: the DataFrame has one column, `records`, whose"
-        " values hold about 1 MiB of records each. The sink takes that column in place of all others. Spark's "
-        "progress counts these values.",
-        default=False,
-        not_with=tuple(Other(name, FORMATS[1:], why=_COPIED) for name in ("valueFormat", "keyFormat")),
-        no_effect_in=_READER,
-    ),
-    Option(
-        "addHeaders",
-        HEADERS,
-        'Headers that the source adds to each record, after the record\'s own: `{"from":"east"}`. In a value, '
-        "`${topic}`, `${partition}` and `${offset}` stand for the place where the record was read.",
-        only=(Other("packRecords", (True,), why="rows that are not packed have the column `headers` for that"),),
-        no_effect_in=_READER,
-    ),
-    Option(
-        "pushDownPredicate",
-        BOOLEAN,
-        "For batch reads: use the query's filters on `topic`, `partition`, `offset` and (lower bounds only) "
-        "`timestamp` to read fewer records, and from Spark 4.4 on its limit. Needs Spark's setting "
-        "`spark.sql.python.filterPushdown.enabled`. Spark 4.2 and 4.3 reuse the plan of one filter in every query on "
-        "the same DataFrame, so set this only for a `load()` that is used once.",
-        default=False,
-        no_effect_in=_READER,
-    ),
-    Option(
-        "stopFile",
-        TEXT,
-        "Path of a file on the driver's machine. When somebody creates that file, the query plans no "
-        "further micro-batch. After the last micro-batch is committed, the source deletes the file; `query.stop()` "
-        "then cancels nothing.",
-        no_effect_in=_BATCH_AND_READER,
+        "endingOffsetsByTimestamp",
+        JSON,
+        "The read ends before the first record of each partition with this timestamp or a later one, or at the "
+        "partition's end when there is none. JSON as for `startingOffsetsByTimestamp`. Takes precedence over "
+        "`endingOffsets`, and works for the same reads.",
     ),
     Option(
         "trigger",
@@ -226,6 +172,17 @@ _READS: tuple[Option, ...] = (
         "and a stream's ending offsets need `availableNow` ([releases of Spark](spark-releases.md)).",
         no_effect_in=_BATCH_AND_READER,
     ),
+    Option(
+        "stopFile",
+        TEXT,
+        "Path of a file on the driver's machine. When somebody creates that file, the query plans no "
+        "further micro-batch. After the last micro-batch is committed, the source deletes the file; `query.stop()` "
+        "then cancels nothing.",
+        no_effect_in=_BATCH_AND_READER,
+    ),
+)
+
+_LOSSES = _reads(
     Option(
         "failOnDataLoss",
         BOOLEAN,
@@ -250,6 +207,9 @@ _READS: tuple[Option, ...] = (
         "it](reading.md#a-new-cluster-with-the-same-offsets)). The source checks only that there are as many records.",
         no_effect_in=_BATCH_AND_READER,
     ),
+)
+
+_MICRO_BATCHES = _reads(
     Option(
         "maxOffsetsPerTrigger",
         INTEGER,
@@ -286,6 +246,9 @@ _READS: tuple[Option, ...] = (
         at_most=MAX_INT64,
         no_effect_in=_BATCH_AND_READER,
     ),
+)
+
+_TASKS = _reads(
     Option(
         "minPartitions",
         INTEGER,
@@ -294,16 +257,6 @@ _READS: tuple[Option, ...] = (
         "`maxPartitions` is set.",
         at_least=1,
         complaint="minPartitions must be positive",
-        no_effect_in=_READER,
-    ),
-    Option(
-        "maxRecordsPerPartition",
-        INTEGER,
-        "The source cuts a range of more offsets than this into equal pieces. Each piece gets an input partition "
-        "(task) of its own, unless `minRecordsPerPartition` or `maxPartitions` is set.",
-        at_least=1,
-        at_most=MAX_INT64,
-        complaint="maxRecordsPerPartition must be positive",
         no_effect_in=_READER,
     ),
     Option(
@@ -327,38 +280,58 @@ _READS: tuple[Option, ...] = (
         no_effect_in=_READER,
     ),
     Option(
-        "readAhead",
+        "maxRecordsPerPartition",
         INTEGER,
-        "How far a task reads ahead of a broker that is far away. A fetch grows to at most this many times "
-        "`kafka.max.partition.fetch.bytes`, within `kafka.fetch.max.bytes`. A task holds at most twice as much of "
-        "fetched data.",
-        default=8,
+        "The source cuts a range of more offsets than this into equal pieces. Each piece gets an input partition "
+        "(task) of its own, unless `minRecordsPerPartition` or `maxPartitions` is set.",
         at_least=1,
-        at_most=1000,
+        at_most=MAX_INT64,
+        complaint="maxRecordsPerPartition must be positive",
+        no_effect_in=_READER,
+    ),
+)
+
+_COLUMNS = _reads(
+    Option("includeHeaders", BOOLEAN, "Add the column `headers`.", default=False),
+    Option(
+        "columns",
+        COLUMNS,
+        "The columns of the DataFrame, in this order: `value,timestamp`. Default: all but `headers`. Name the "
+        "columns that the job uses: the source makes no others, which saves CPU. `.schema(...)` can name them in "
+        "place of this option.",
+        not_with=(Other("packRecords", (True,), why="packed records have only the column `records`"),),
     ),
     Option(
-        "kafkaConsumer.pollTimeoutMs",
-        MILLISECONDS,
-        "A task fails when it still has records to read from a partition and has received none for this long. While "
-        "the partition has no leader, or no broker answers, it fails up to `kafka.default.api.timeout.ms` later.",
-        default=120_000,
-        at_least=1,
+        "pushDownPredicate",
+        BOOLEAN,
+        "For batch reads: use the query's filters on `topic`, `partition`, `offset` and (lower bounds only) "
+        "`timestamp` to read fewer records, and from Spark 4.4 on its limit. Needs Spark's setting "
+        "`spark.sql.python.filterPushdown.enabled`. Spark 4.2 and 4.3 reuse the plan of one filter in every query on "
+        "the same DataFrame, so set this only for a `load()` that is used once.",
+        default=False,
+        no_effect_in=_READER,
     ),
     Option(
-        "fetchOffset.numRetries",
-        INTEGER,
-        "How many times the driver tries to get topics and offsets before the query fails. Each try may take "
-        "`kafka.default.api.timeout.ms`. The driver also tries again when an answer would mean that records are lost.",
-        default=3,
-        at_least=1,
+        "packRecords",
+        BOOLEAN,
+        "For jobs that only copy records, such as `pykafka mirror`: the DataFrame has one column, `records`, whose"
+        " values hold about 1 MiB of records each. The sink takes that column in place of all others. Spark's "
+        "progress counts these values.",
+        default=False,
+        not_with=tuple(Other(name, FORMATS[1:], why=_COPIED) for name in ("valueFormat", "keyFormat")),
+        no_effect_in=_READER,
     ),
     Option(
-        "fetchOffset.retryIntervalMs",
-        MILLISECONDS,
-        "How long the driver waits between these tries.",
-        default=1_000,
-        at_least=0,
+        "addHeaders",
+        HEADERS,
+        'Headers that the source adds to each record, after the record\'s own: `{"from":"east"}`. In a value, '
+        "`${topic}`, `${partition}` and `${offset}` stand for the place where the record was read.",
+        only=(Other("packRecords", (True,), why="rows that are not packed have the column `headers` for that"),),
+        no_effect_in=_READER,
     ),
+)
+
+_GROUP = _reads(
     Option(
         "kafka.group.id",
         STRING,
@@ -392,11 +365,24 @@ _READS: tuple[Option, ...] = (
         ),
         no_effect_in=_BATCH_AND_READER,
     ),
+)
+
+_FETCHING = _reads(
     Option(
         "kafka.isolation.level",
         ISOLATION_LEVEL,
         "`read_committed`: skip records of aborted transactions, and stop before open transactions.",
         default=IsolationLevel.READ_UNCOMMITTED,
+    ),
+    Option(
+        "readAhead",
+        INTEGER,
+        "How far a task reads ahead of a broker that is far away. A fetch grows to at most this many times "
+        "`kafka.max.partition.fetch.bytes`, within `kafka.fetch.max.bytes`. A task holds at most twice as much of "
+        "fetched data.",
+        default=8,
+        at_least=1,
+        at_most=1000,
     ),
     Option(
         "kafka.max.partition.fetch.bytes",
@@ -445,26 +431,48 @@ _READS: tuple[Option, ...] = (
         default=64 * MIB,
         at_least=1024,
     ),
+    Option(
+        "kafkaConsumer.pollTimeoutMs",
+        MILLISECONDS,
+        "A task fails when it still has records to read from a partition and has received none for this long. While "
+        "the partition has no leader, or no broker answers, it fails up to `kafka.default.api.timeout.ms` later.",
+        default=120_000,
+        at_least=1,
+    ),
+    Option(
+        "fetchOffset.numRetries",
+        INTEGER,
+        "How many times the driver tries to get topics and offsets before the query fails. Each try may take "
+        "`kafka.default.api.timeout.ms`. The driver also tries again when an answer would mean that records are lost.",
+        default=3,
+        at_least=1,
+    ),
+    Option(
+        "fetchOffset.retryIntervalMs",
+        MILLISECONDS,
+        "How long the driver waits between these tries.",
+        default=1_000,
+        at_least=0,
+    ),
 )
 
-_WRITES: tuple[Option, ...] = (
+_WRITING = _writes(
     Option(
-        "writerSchema",
-        TEXT,
-        "The schema that values are written by, resolved once on the driver: `latest` of the topic's subject (the "
-        "default), `version:3` of it, `subject:NAME`, `id:7`, or a schema that the subject has, as `file:PATH` or "
-        "by its text. `register`: registers that of the column's type. For `json` a JSON Schema.",
-        only=(Other("valueFormat", SCHEMA_FORMATS),),
-        per_cluster=False,
+        "kafka.compression.type",
+        choice("none", "gzip", "snappy", "lz4", "zstd"),
+        "How the producer compresses record batches: `none`, `gzip`, `snappy`, `lz4` or `zstd`. lz4 costs almost no "
+        "CPU and saves disk and network.",
+        default="none",
+        aliases=("kafka.compression.codec",),
     ),
     Option(
-        "keyWriterSchema",
-        TEXT,
-        "As `writerSchema`, for the keys.",
-        only=(Other("keyFormat", SCHEMA_FORMATS),),
-        per_cluster=False,
+        "kafka.acks",
+        choice("all", "-1", "1", "0"),
+        "The replicas that must have a batch before it counts as written: all in-sync replicas (`all`, `-1`), only "
+        "the leader (`1`), or none (`0`).",
+        default="all",
+        aliases=("kafka.request.required.acks",),
     ),
-    Option("topic", STRING, "Topic for all rows. Without it, each row names its topic in the column `topic`."),
     Option(
         "createTopic",
         NEW_TOPIC,
@@ -489,6 +497,112 @@ _WRITES: tuple[Option, ...] = (
         "batch](writing.md#a-report-of-each-batch)).",
         per_cluster=False,
     ),
+    Option(
+        "kafka.batch.size",
+        BYTES,
+        "Size of a record batch before compression, and the unit of buffer memory. The producer uses smaller "
+        "batches, down to 16 KiB, where `kafka.buffer.memory` could not hold two for each partition. 0: each "
+        "record has a batch of its own.",
+        default=256 * KIB,
+        at_least=0,
+        aliases=("kafka.batch.num.bytes",),
+        differs="16384. Spark hands over whole columns, and larger batches cost less for each record",
+    ),
+    Option(
+        "kafka.linger.ms",
+        MILLISECONDS,
+        "How long a batch that is not full waits for more records.",
+        default=100,
+        at_least=0,
+        aliases=("kafka.queue.buffering.max.ms",),
+        differs="5. The end of a task sends all batches at once, so waiting for full ones delays no micro-batch",
+    ),
+    Option(
+        "kafka.buffer.memory",
+        BYTES,
+        "Memory for all unsent batches of one executor worker. If you do not set it, the memory budget may make it "
+        "smaller or larger.",
+        default=32 * MIB,
+        at_least=1 * KIB,
+        at_most=MAX_INT64,
+    ),
+    Option(
+        "kafka.max.block.ms",
+        MILLISECONDS,
+        "How long a task waits for free buffer memory, for metadata of a topic, or for a partition that a row "
+        "names and that the topic does not have yet.",
+        default=60_000,
+        at_least=0,
+    ),
+    Option(
+        "kafka.max.request.size",
+        BYTES,
+        "The most bytes of one produce request, and so of one record.",
+        default=1 * MIB,
+        at_least=1 * KIB,
+        aliases=("kafka.message.max.bytes",),
+    ),
+    Option(
+        "kafka.delivery.timeout.ms",
+        MILLISECONDS,
+        "A task fails when a batch is not acknowledged within this time, all retries included. It must be at least "
+        "`kafka.linger.ms` + `kafka.request.timeout.ms`; the default rises to that, with a warning.",
+        default=120_000,
+        at_least=1,
+        aliases=("kafka.message.timeout.ms",),
+    ),
+    Option(
+        "kafka.retries",
+        INTEGER,
+        "How many times the producer sends a batch again. `kafka.delivery.timeout.ms` usually ends the retries first.",
+        default=MAX_INT32,
+        at_least=0,
+        aliases=("kafka.message.send.max.retries",),
+    ),
+    Option(
+        "kafka.enable.idempotence",
+        BOOLEAN,
+        "The broker stores a batch once, even when the producer sends it twice. Default: true with "
+        "`kafka.acks=all`, on brokers that can do it (0.11 and newer). With `kafka.retries=0` it is false, as in Java.",
+        only=(
+            Other("kafka.acks", ("all", "-1"), mine=(True,)),
+            Other("kafka.max.in.flight.requests.per.connection", at_most=5, mine=(True,)),
+        ),
+        not_with=(Other("kafka.retries", (0,), mine=(True,), why=_NO_RETRIES),),
+    ),
+    Option(
+        "kafka.max.in.flight.requests.per.connection",
+        INTEGER,
+        "How many produce requests a connection may have without an answer. Order is kept with idempotence, which "
+        "lets a partition have five at most, or with 1. Otherwise a batch that is sent again may land behind later "
+        "batches, as in Java.",
+        default=5,
+        at_least=1,
+        aliases=("kafka.max.in.flight",),
+    ),
+    Option(
+        "kafka.metadata.max.idle.ms",
+        MILLISECONDS,
+        "The client stops asking about a topic that no task has written to for this long, such as a deleted topic. "
+        "The next row for the topic starts it again.",
+        default=300_000,
+        at_least=5_000,
+    ),
+    Option("kafka.compression.gzip.level", GZIP_LEVEL, "1 to 9. -1: the codec's default.", default=-1),
+    Option(
+        "kafka.compression.lz4.level",
+        INTEGER,
+        "The same levels as in Java; 9 is the fast compressor.",
+        default=9,
+        at_least=1,
+        at_most=17,
+    ),
+    Option(
+        "kafka.compression.zstd.level", INTEGER, "The same levels as in Java.", default=3, at_least=-131072, at_most=22
+    ),
+)
+
+_TRANSACTIONS = _writes(
     Option(
         "deliveryGuarantee",
         choice("at_least_once", "exactly_once"),
@@ -554,6 +668,136 @@ _WRITES: tuple[Option, ...] = (
         differs="60000. A transaction must outlive the restart of a query",
         only=(_EXACTLY_ONCE,),
     ),
+)
+
+_TYPED_ROWS = (
+    Option(
+        "valueFormat",
+        FORMAT,
+        "Format of the values. `avro`, `protobuf`: a read gives `value` the columns of `readerSchema` and decodes "
+        "each record by the schema whose id it carries; a write encodes by `writerSchema`. `json`: the columns of "
+        "`readerSchema` or of `.schema(...)`; a write gives what Spark's `to_json` gives. `string`: UTF-8. Null "
+        "is a tombstone.",
+        default="binary",
+        per_cluster=False,
+    ),
+    Option("keyFormat", FORMAT, "As `valueFormat`, for the keys.", default="binary", per_cluster=False),
+    _REGISTRY_URL,
+    Option(
+        "schemaRegistry",
+        FUNCTION,
+        "In place of a registry's URL: `module:function`, yours, which returns the text of a schema for its id, on"
+        " the driver and on the workers ([schemas from somewhere "
+        "else](schema-registry.md#schemas-from-somewhere-else)).",
+        not_with=(Other("schemaRegistry.url", why="both say where schemas are"),),
+        per_cluster=False,
+    ),
+    Option(
+        "schemaIdIn",
+        choice("prefix", "header", "none", "fingerprint"),
+        "The place of a record's schema id: `prefix`, `header`, `none` or `fingerprint` ([what each "
+        "means](schema-registry.md#the-place-of-a-schema-id)). A read finds an id wherever it is.",
+        default="prefix",
+        per_cluster=False,
+    ),
+    Option(
+        "readerSchema",
+        TEXT,
+        "The schema whose columns `value` has, resolved once for each `load()`: `latest` of the topic's subject "
+        "(the default), `version:3` of it, `subject:NAME`, `id:7`, `file:PATH`, or the schema itself: the text of "
+        "an Avro schema or of a `.proto` file; for `json` Spark's DDL, the JSON of a `StructType`, or a JSON "
+        "Schema.",
+        only=(Other("valueFormat", SCHEMA_FORMATS),),
+        used_by=SOURCE,
+    ),
+    Option(
+        "keyReaderSchema",
+        TEXT,
+        "As `readerSchema`, for the keys.",
+        only=(Other("keyFormat", SCHEMA_FORMATS),),
+        used_by=SOURCE,
+    ),
+    Option(
+        "writerSchema",
+        TEXT,
+        "The schema that values are written by, resolved once on the driver: `latest` of the topic's subject (the "
+        "default), `version:3` of it, `subject:NAME`, `id:7`, or a schema that the subject has, as `file:PATH` or "
+        "by its text. `register`: registers that of the column's type. For `json` a JSON Schema.",
+        only=(Other("valueFormat", SCHEMA_FORMATS),),
+        per_cluster=False,
+        used_by=SINK,
+    ),
+    Option(
+        "keyWriterSchema",
+        TEXT,
+        "As `writerSchema`, for the keys.",
+        only=(Other("keyFormat", SCHEMA_FORMATS),),
+        per_cluster=False,
+        used_by=SINK,
+    ),
+    Option(
+        "badRecords",
+        BAD_RECORDS,
+        "Decides about records that their format cannot decode. `fail`: the query fails and names the record. "
+        "`column`, for a read: null, and a column `badRecord` with the reason and the bytes. `topic:NAME`, for a "
+        "write: such rows, and records that cannot be written, go to this topic ([dead "
+        "letters](dead-letters.md)).",
+        default="fail",
+        per_cluster=False,
+    ),
+    Option(
+        "recordTypes",
+        NAMES,
+        "The types of records of a topic that has several: names of Avro records, Protobuf messages (`shop.Order`)"
+        " or subjects, separated by commas. `value` then has a column for each type ([several "
+        "types](typed.md#several-types-of-records-in-a-topic)). With `readerSchema`, that schema has the types.",
+        only=(Other("valueFormat", REGISTERED_FORMATS),),
+        not_with=(Other("messageName", why="both say which messages the values are"),),
+        used_by=SOURCE,
+    ),
+    Option(
+        "messageName",
+        TEXT,
+        "The message of the schema that the values are, if its file declares several: the full name "
+        "(`shop.v1.Order`), or a last part of it that only one has.",
+        only=(Other("valueFormat", ("protobuf",)),),
+        per_cluster=False,
+    ),
+    Option(
+        "keyMessageName",
+        TEXT,
+        "As `messageName`, for the keys.",
+        only=(Other("keyFormat", ("protobuf",)),),
+        per_cluster=False,
+    ),
+    Option(
+        "protobuf.recursive.fields.max.depth",
+        INTEGER,
+        "Same as `recursive.fields.max.depth` of `from_protobuf`, for keys and values: how often a message may stand "
+        "in itself, the outermost counted. 1 leaves such fields out, 2 has them once. What is deeper is left out. "
+        "Default: a message that contains itself is an error.",
+        at_least=1,
+        at_most=10,
+        used_by=SOURCE,
+    ),
+    Option(
+        "protobuf.emit.default.values",
+        BOOLEAN,
+        "Same as `emit.default.values` of `from_protobuf`, for keys and values: a proto3 field that is not `optional` "
+        "is 0, false, empty or its enum's first name where the record does not have it. Default: null.",
+        default=False,
+        used_by=SOURCE,
+    ),
+    Option(
+        "protobuf.enums.as.ints",
+        BOOLEAN,
+        "Same as `enums.as.ints` of `from_protobuf`, for keys and values: enums are numbers. Default: their names.",
+        default=False,
+        used_by=SOURCE,
+    ),
+)
+
+_SEVERAL_CLUSTERS = _writes(
     Option(
         "clusters",
         JSON,
@@ -562,25 +806,6 @@ _WRITES: tuple[Option, ...] = (
         "outside of `clusters` holds for all. A cluster can have its own of nearly every option of this page; in "
         "its `topic`, `${topic}` stands for the row's topic.",
         per_cluster=False,
-    ),
-    Option(
-        "partitioning",
-        choice("source", "key"),
-        "`source`: a row goes to the partition in the column `partition`, as in a mirror; without that column the "
-        "`partitioner` decides. `key`: the sink ignores the column.",
-        default="source",
-        only=(_CLUSTERS,),
-    ),
-    Option(
-        "producersPerCluster",
-        INTEGER,
-        "How many producers (connections, threads) each executor worker has for a cluster. Rows with the same key "
-        "use the same producer, so they stay in order. Rows without a key use the producers in turn, so their "
-        "order in a partition is lost.",
-        default=1,
-        at_least=1,
-        at_most=64,
-        only=(_CLUSTERS,),
     ),
     Option(
         "onSlowCluster",
@@ -598,6 +823,23 @@ _WRITES: tuple[Option, ...] = (
                 why="rows that the sink discards do not arrive once",
             ),
         ),
+    ),
+    Option(
+        "slowClusterWait",
+        DURATION,
+        "How long the sink waits for a slow cluster under `discard` and `fail`.",
+        default=1_000,
+        at_least=0,
+        only=(_CLUSTERS,),
+    ),
+    Option(
+        "maxRecordAge",
+        DURATION,
+        "The sink drops rows whose `timestamp` is older than this (`10m`), and rows that it could not deliver for "
+        "this long. It reports how many it dropped.",
+        at_least=1,
+        only=(_CLUSTERS,),
+        not_with=(Other("deliveryGuarantee", ("exactly_once",), why="rows that the sink drops do not arrive once"),),
     ),
     Option(
         "highWatermarkBytes",
@@ -618,21 +860,23 @@ _WRITES: tuple[Option, ...] = (
         only=(_CLUSTERS,),
     ),
     Option(
-        "slowClusterWait",
-        DURATION,
-        "How long the sink waits for a slow cluster under `discard` and `fail`.",
-        default=1_000,
-        at_least=0,
+        "partitioning",
+        choice("source", "key"),
+        "`source`: a row goes to the partition in the column `partition`, as in a mirror; without that column the "
+        "`partitioner` decides. `key`: the sink ignores the column.",
+        default="source",
         only=(_CLUSTERS,),
     ),
     Option(
-        "maxRecordAge",
-        DURATION,
-        "The sink drops rows whose `timestamp` is older than this (`10m`), and rows that it could not deliver for "
-        "this long. It reports how many it dropped.",
+        "producersPerCluster",
+        INTEGER,
+        "How many producers (connections, threads) each executor worker has for a cluster. Rows with the same key "
+        "use the same producer, so they stay in order. Rows without a key use the producers in turn, so their "
+        "order in a partition is lost.",
+        default=1,
         at_least=1,
+        at_most=64,
         only=(_CLUSTERS,),
-        not_with=(Other("deliveryGuarantee", ("exactly_once",), why="rows that the sink drops do not arrive once"),),
     ),
     Option(
         "onlyTopics",
@@ -667,188 +911,9 @@ _WRITES: tuple[Option, ...] = (
             Other("kafka.retries", (0,), why=f"{_NO_RETRIES}. {_NO_MAP}"),
         ),
     ),
-    Option(
-        "kafka.metadata.max.idle.ms",
-        MILLISECONDS,
-        "The client stops asking about a topic that no task has written to for this long, such as a deleted topic. "
-        "The next row for the topic starts it again.",
-        default=300_000,
-        at_least=5_000,
-    ),
-    Option(
-        "kafka.acks",
-        choice("all", "-1", "1", "0"),
-        "The replicas that must have a batch before it counts as written: all in-sync replicas (`all`, `-1`), only "
-        "the leader (`1`), or none (`0`).",
-        default="all",
-        aliases=("kafka.request.required.acks",),
-    ),
-    Option(
-        "kafka.enable.idempotence",
-        BOOLEAN,
-        "The broker stores a batch once, even when the producer sends it twice. Default: true with "
-        "`kafka.acks=all`, on brokers that can do it (0.11 and newer). With `kafka.retries=0` it is false, as in Java.",
-        only=(
-            Other("kafka.acks", ("all", "-1"), mine=(True,)),
-            Other("kafka.max.in.flight.requests.per.connection", at_most=5, mine=(True,)),
-        ),
-        not_with=(Other("kafka.retries", (0,), mine=(True,), why=_NO_RETRIES),),
-    ),
-    Option(
-        "kafka.compression.type",
-        choice("none", "gzip", "snappy", "lz4", "zstd"),
-        "How the producer compresses record batches: `none`, `gzip`, `snappy`, `lz4` or `zstd`. lz4 costs almost no "
-        "CPU and saves disk and network.",
-        default="none",
-        aliases=("kafka.compression.codec",),
-    ),
-    Option("kafka.compression.gzip.level", GZIP_LEVEL, "1 to 9. -1: the codec's default.", default=-1),
-    Option(
-        "kafka.compression.lz4.level",
-        INTEGER,
-        "The same levels as in Java; 9 is the fast compressor.",
-        default=9,
-        at_least=1,
-        at_most=17,
-    ),
-    Option(
-        "kafka.compression.zstd.level", INTEGER, "The same levels as in Java.", default=3, at_least=-131072, at_most=22
-    ),
-    Option(
-        "kafka.batch.size",
-        BYTES,
-        "Size of a record batch before compression, and the unit of buffer memory. The producer uses smaller "
-        "batches, down to 16 KiB, where `kafka.buffer.memory` could not hold two for each partition. 0: each "
-        "record has a batch of its own.",
-        default=256 * KIB,
-        at_least=0,
-        aliases=("kafka.batch.num.bytes",),
-        differs="16384. Spark hands over whole columns, and larger batches cost less for each record",
-    ),
-    Option(
-        "kafka.linger.ms",
-        MILLISECONDS,
-        "How long a batch that is not full waits for more records.",
-        default=100,
-        at_least=0,
-        aliases=("kafka.queue.buffering.max.ms",),
-        differs="5. The end of a task sends all batches at once, so waiting for full ones delays no micro-batch",
-    ),
-    Option(
-        "kafka.buffer.memory",
-        BYTES,
-        "Memory for all unsent batches of one executor worker. If you do not set it, the memory budget may make it "
-        "smaller or larger.",
-        default=32 * MIB,
-        at_least=1 * KIB,
-        at_most=MAX_INT64,
-    ),
-    Option(
-        "kafka.max.block.ms",
-        MILLISECONDS,
-        "How long a task waits for free buffer memory, for metadata of a topic, or for a partition that a row "
-        "names and that the topic does not have yet.",
-        default=60_000,
-        at_least=0,
-    ),
-    Option(
-        "kafka.max.request.size",
-        BYTES,
-        "The most bytes of one produce request, and so of one record.",
-        default=1 * MIB,
-        at_least=1 * KIB,
-        aliases=("kafka.message.max.bytes",),
-    ),
-    Option(
-        "kafka.delivery.timeout.ms",
-        MILLISECONDS,
-        "A task fails when a batch is not acknowledged within this time, all retries included. It must be at least "
-        "`kafka.linger.ms` + `kafka.request.timeout.ms`; the default rises to that, with a warning.",
-        default=120_000,
-        at_least=1,
-        aliases=("kafka.message.timeout.ms",),
-    ),
-    Option(
-        "kafka.retries",
-        INTEGER,
-        "How many times the producer sends a batch again. `kafka.delivery.timeout.ms` usually ends the retries first.",
-        default=MAX_INT32,
-        at_least=0,
-        aliases=("kafka.message.send.max.retries",),
-    ),
-    Option(
-        "kafka.max.in.flight.requests.per.connection",
-        INTEGER,
-        "How many produce requests a connection may have without an answer. Order is kept with idempotence, which "
-        "lets a partition have five at most, or with 1. Otherwise a batch that is sent again may land behind later "
-        "batches, as in Java.",
-        default=5,
-        at_least=1,
-        aliases=("kafka.max.in.flight",),
-    ),
 )
 
-_BOTH: tuple[Option, ...] = (
-    Option(
-        "valueFormat",
-        FORMAT,
-        "Format of the values. `avro`, `protobuf`: a read gives `value` the columns of `readerSchema` and decodes "
-        "each record by the schema whose id it carries; a write encodes by `writerSchema`. `json`: the columns of "
-        "`readerSchema` or of `.schema(...)`; a write gives what Spark's `to_json` gives. `string`: UTF-8. Null "
-        "is a tombstone.",
-        default="binary",
-        per_cluster=False,
-    ),
-    Option("keyFormat", FORMAT, "As `valueFormat`, for the keys.", default="binary", per_cluster=False),
-    Option(
-        "messageName",
-        TEXT,
-        "The message of the schema that the values are, if its file declares several: the full name "
-        "(`shop.v1.Order`), or a last part of it that only one has.",
-        only=(Other("valueFormat", ("protobuf",)),),
-        per_cluster=False,
-    ),
-    Option(
-        "keyMessageName",
-        TEXT,
-        "As `messageName`, for the keys.",
-        only=(Other("keyFormat", ("protobuf",)),),
-        per_cluster=False,
-    ),
-    Option(
-        "schemaIdIn",
-        choice("prefix", "header", "none", "fingerprint"),
-        "The place of a record's schema id: `prefix`, `header`, `none` or `fingerprint` ([what each "
-        "means](schema-registry.md#the-place-of-a-schema-id)). A read finds an id wherever it is.",
-        default="prefix",
-        per_cluster=False,
-    ),
-    Option(
-        "badRecords",
-        BAD_RECORDS,
-        "Decides about records that their format cannot decode. `fail`: the query fails and names the record. "
-        "`column`, for a read: null, and a column `badRecord` with the reason and the bytes. `topic:NAME`, for a "
-        "write: such rows, and records that cannot be written, go to this topic ([dead "
-        "letters](dead-letters.md)).",
-        default="fail",
-        per_cluster=False,
-    ),
-    Option(
-        "schemaRegistry",
-        FUNCTION,
-        "In place of a registry's URL: `module:function`, yours, which returns the text of a schema for its id, on"
-        " the driver and on the workers ([schemas from somewhere "
-        "else](schema-registry.md#schemas-from-somewhere-else)).",
-        not_with=(Other("schemaRegistry.url", why="both say where schemas are"),),
-        per_cluster=False,
-    ),
-    *REGISTRY_OPTIONS,
-    Option(
-        "kafka.bootstrap.servers",
-        SERVERS,
-        "Brokers to contact first: `host:port,host:port`. Required.",
-        aliases=("kafka.metadata.broker.list",),
-    ),
+_PROCESS = (
     Option(
         "memoryBudget",
         SIZE,
@@ -877,14 +942,9 @@ _BOTH: tuple[Option, ...] = (
         "`0.8.2` saves.",
         default="auto",
     ),
-    Option(
-        "kafka.security.protocol",
-        choice("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-        "How connections are secured. SSL: TLS; the options `kafka.ssl.*` say whom to trust. SASL_SSL: TLS, and the "
-        "client logs in as the options `kafka.sasl.*` say. SASL_PLAINTEXT: the same without TLS. Default: PLAINTEXT, "
-        "or SASL_SSL where `kafka.auth` names a vendor.",
-    ),
-    *SECURITY_OPTIONS,
+)
+
+_NETWORK = (
     Option(
         "kafka.request.timeout.ms",
         MILLISECONDS,
@@ -899,6 +959,14 @@ _BOTH: tuple[Option, ...] = (
         "servers.",
         default=60_000,
         at_least=1,
+    ),
+    Option(
+        "kafka.metadata.max.age.ms",
+        MILLISECONDS,
+        "After this time the client asks for leaders and partitions again, even when nothing has failed.",
+        default=300_000,
+        at_least=0,
+        aliases=("kafka.topic.metadata.refresh.interval.ms",),
     ),
     Option(
         "kafka.socket.connection.setup.timeout.ms",
@@ -944,14 +1012,6 @@ _BOTH: tuple[Option, ...] = (
         at_least=0,
     ),
     Option(
-        "kafka.metadata.max.age.ms",
-        MILLISECONDS,
-        "After this time the client asks for leaders and partitions again, even when nothing has failed.",
-        default=300_000,
-        at_least=0,
-        aliases=("kafka.topic.metadata.refresh.interval.ms",),
-    ),
-    Option(
         "kafka.connections.max.idle.ms",
         MILLISECONDS,
         "The client closes a connection that it has not used for this long. -1: never. With `kafka.auth=azure` the "
@@ -987,11 +1047,27 @@ _BOTH: tuple[Option, ...] = (
     ),
 )
 
-OPTIONS = (
-    *(replace(row, used_by=SOURCE) for row in _READS),
-    *(replace(row, used_by=SINK) for row in _WRITES),
-    *_BOTH,
-)
+SECTIONS: dict[str, tuple[Option, ...]] = {
+    "every job": _EVERY_JOB,
+    "start and end": _START_AND_END,
+    "losses": _LOSSES,
+    "micro-batches": _MICRO_BATCHES,
+    "tasks": _TASKS,
+    "columns": _COLUMNS,
+    "group": _GROUP,
+    "fetching": _FETCHING,
+    "writing": _WRITING,
+    "exactly once": _TRANSACTIONS,
+    "typed rows": _TYPED_ROWS,
+    "several clusters": _SEVERAL_CLUSTERS,
+    "process": _PROCESS,
+    "network": _NETWORK,
+}
+"""The tables of docs/options.md, in the order in which users need them: what every job sets comes first."""
+PAGES: dict[str, tuple[Option, ...]] = {"registry": tuple(_REGISTRY), **SECURITY_SECTIONS}
+"""The tables of the pages beside it."""
+
+OPTIONS = tuple(row for rows in (SECTIONS | PAGES).values() for row in rows)
 
 _DESERIALIZER = "keys and values are binary: use valueFormat and keyFormat, or cast('string'), from_json on the columns"
 _SERIALIZER = "write columns of string or binary; use to_json, to_avro or cast before the sink"
