@@ -212,7 +212,7 @@ JOBS = (
             sizes("CLUSTER_AUTHORIZATION_FAILED.*grant Describe on the cluster"),
             group(
                 "describe",
-                without="its state and its lag are not shown",
+                without="its state and lag are not shown",
                 shows=f"GROUP_AUTHORIZATION_FAILED.*{_SAID['group', 'describe']}",
             ),
             Right(

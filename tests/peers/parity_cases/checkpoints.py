@@ -16,8 +16,8 @@ FROM_4 = {"subscribe": "$mine", "startingOffsets": each(4, topic="$mine")}
 MOVED = option(
     "a checkpoint",
     same(
-        "goes on under the other connector and back: each row once, with several topics, `includeHeaders`, limits, and "
-        "partitions added in between",
+        "goes on under the other connector and back, each row once, also with several topics, `includeHeaders`, limits "
+        "and added partitions",
         Topic(4, partitions=2),
         Topic(3, name="mine2"),
         Stream({**TWO, "maxOffsetsPerTrigger": "6"}, reads(11, batches=[5, 6])),
@@ -52,7 +52,7 @@ MOVED = option(
         Stream(MINE, reads(offsets={"mine-0": range(8)}, batches=[3, 5])),
     ),
     same(
-        "with state: keys that were seen under the one are known to the other",
+        "with its state",
         Topic({0: 4}, partitions=2),
         Stream(MINE, reads(offsets={"mine-0": range(4)}), shape="distinct"),
         Change(),
