@@ -58,9 +58,6 @@ class Login:
         config, shared = self._current(self.credentials())
         if shared.tokens is not None:
             return shared.tokens.token().subject
-        if config.kerberos is not None:
-            principal = config.kerberos.principal or ""
-            return principal.partition("@")[0].partition("/")[0] or None  # Kafka's default rule of auth_to_local
         return None if config.delegation_token else config.username
 
     def _current(self, config: SaslConfig) -> tuple[SaslConfig, SharedState]:

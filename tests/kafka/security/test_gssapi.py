@@ -9,8 +9,7 @@ from kdc import Kdc
 from kafkasource.errors import AuthenticationFailed, OptionError, SaslExchangeFailed
 from kafkasource.kafka.security.login import Login
 from kafkasource.kafka.security.sasl.config import SaslOptions
-from kafkasource.kafka.security.sasl.credentials import KerberosConfig
-from kafkasource.kafka.security.sasl.gssapi import Gssapi
+from kafkasource.kafka.security.sasl.gssapi import Gssapi, KerberosConfig
 
 
 class Failure(Exception):

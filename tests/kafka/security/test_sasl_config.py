@@ -13,7 +13,8 @@ from kafkasource.kafka.security.login import Login, login_of
 from kafkasource.kafka.security.option import SECRET
 from kafkasource.kafka.security.sasl import options as sasl_options
 from kafkasource.kafka.security.sasl.config import SaslOptions
-from kafkasource.kafka.security.sasl.credentials import KerberosConfig, SaslConfig
+from kafkasource.kafka.security.sasl.credentials import SaslConfig
+from kafkasource.kafka.security.sasl.gssapi import KerberosConfig
 from kafkasource.kafka.security.sasl.oauthbearer import OauthBearer
 from kafkasource.kafka.security.sasl.options import ROWS, canonical, vendor_defaults
 from kafkasource.kafka.security.sasl.plain import Plain
@@ -164,16 +165,16 @@ def test_a_token_comes_from_a_file_a_function_or_is_made_up():
 def test_kerberos_comes_by_options_or_jaas():
     jaas = 'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/k" principal="me@R";'
     given = {"sasl.jaas.config": jaas, "sasl.kerberos.service.name": "kfk"}
-    assert of(given).kerberos == KerberosConfig("kfk", "me@R", "/k")
-    assert of({}).kerberos == KerberosConfig("kafka")
+    assert of(given).own == KerberosConfig("kfk", "me@R", "/k")
+    assert of({}).own == KerberosConfig("kafka")
 
 
 def test_the_service_of_a_kerberos_entry_in_jaas_counts_unless_an_option_contradicts_it():
     """Kafka's KerberosLogin does the same. `kafka` is only our default and contradicts nothing."""
     jaas = "com.sun.security.auth.module.Krb5LoginModule required serviceName=bigkafka;"
-    assert of({"sasl.jaas.config": jaas}).kerberos == KerberosConfig("bigkafka")
+    assert of({"sasl.jaas.config": jaas}).own == KerberosConfig("bigkafka")
     named = {"sasl.jaas.config": jaas, "sasl.kerberos.service.name": "bigkafka"}
-    assert of(named).kerberos == KerberosConfig("bigkafka")
+    assert of(named).own == KerberosConfig("bigkafka")
     with pytest.raises(OptionError, match=r"kafka\.sasl\.kerberos\.service\.name"):
         of(named | {"sasl.kerberos.service.name": "kafka"})
 
@@ -228,6 +229,7 @@ LEFT_OVER = {
     "sasl.kerberos.service.name": ("SCRAM-SHA-512", "kafka"),
     "sasl.client.callback.handler.class": ("PLAIN", "software.amazon.msk.auth.iam.IAMClientCallbackHandler"),
     "https.ca.location": ("PLAIN", "/ca.pem"),
+    "sasl.login.refresh.window.factor": ("PLAIN", "0.5"),
     "sasl.username": ("OAUTHBEARER", "alice"),
 }
 

@@ -11,28 +11,18 @@ from kafkasource.kafka.security.tokens.token import TokenSource
 
 
 @dataclass(frozen=True)
-class KerberosConfig:
-    """The client as the KDC knows it. Without principal and keytab it is the owner of the ticket cache."""
-
-    service_name: str
-    principal: str | None = None
-    keytab: str | None = None  # `shipped_files.find_file` says where a relative one lies
-    ticket_cache: str | None = None
-
-
-@dataclass(frozen=True)
 class SaslConfig:
     """The values that an authentication needs. Only the fields of its mechanism are set."""
 
     mechanism: str  # a name in `mechanisms.ROWS`
-    username: str | None = None  # PLAIN, SCRAM
+    username: str | None = None  # PLAIN, SCRAM; GSSAPI: as brokers know the principal
     password: Secret | None = None
     delegation_token: bool = False  # SCRAM: user and password are a delegation token's
     token_source: TokenSource | None = None  # OAUTHBEARER
     extensions: tuple[tuple[str, str], ...] = ()
     refresh: Refresh = field(default_factory=Refresh)
     http: HttpLimits = field(default_factory=HttpLimits)
-    kerberos: KerberosConfig | None = None  # GSSAPI
+    own: object = None  # what else the mechanism's machine needs; hashable
 
     @property
     def user(self) -> tuple[str, str | None]:

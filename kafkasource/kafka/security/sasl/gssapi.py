@@ -14,15 +14,37 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+from dataclasses import dataclass
 from typing import Any
 
 from kafkasource.errors import AuthenticationFailed, OptionError, SaslExchangeFailed
+from kafkasource.kafka.security.option import TEXT, Option
 from kafkasource.kafka.security.quoting import printable
-from kafkasource.kafka.security.sasl.credentials import KerberosConfig
 from kafkasource.kafka.security.sasl.mechanism import checked, require_complete
 from kafkasource.kafka.security.shipped_files import find_file
 
+OPTIONS = (
+    Option(
+        "sasl.kerberos.service.name",
+        TEXT,
+        "The first part of the brokers' Kerberos principal.",
+        implied="kafka",
+        differs="none: everybody sets kafka",
+    ),
+    Option("sasl.kerberos.principal", TEXT, "The client's Kerberos principal: user@REALM."),
+    Option("sasl.kerberos.keytab", TEXT, "The keytab with the client's key. Without one the ticket cache counts."),
+)
 _NO_LAYER = 1
+
+
+@dataclass(frozen=True)
+class KerberosConfig:
+    """The client as the KDC knows it. Without principal and keytab it is the owner of the ticket cache."""
+
+    service_name: str
+    principal: str | None = None
+    keytab: str | None = None  # `shipped_files.find_file` says where a relative one lies
+    ticket_cache: str | None = None
 
 
 class Gssapi:

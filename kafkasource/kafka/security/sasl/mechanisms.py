@@ -1,4 +1,4 @@
-"""THE table of SASL mechanisms. To add one, write its machine in a file of its own, and a row here."""
+"""THE table of SASL mechanisms. To add one, write its machine and its options in a file of its own, and a row here."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkasource.errors import OptionError
-from kafkasource.kafka.security.option import checked_path, shown
-from kafkasource.kafka.security.sasl import oauth_config
-from kafkasource.kafka.security.sasl.credentials import KerberosConfig, SaslConfig
-from kafkasource.kafka.security.sasl.gssapi import Gssapi
+from kafkasource.kafka.security.option import SECRET, TEXT, Option, checked_path, shown
+from kafkasource.kafka.security.sasl import gssapi, oauth_config, oauth_options
+from kafkasource.kafka.security.sasl.credentials import SaslConfig
+from kafkasource.kafka.security.sasl.gssapi import Gssapi, KerberosConfig
 from kafkasource.kafka.security.sasl.jaas import LoginModule
-from kafkasource.kafka.security.sasl.java_class import CLIENT_HANDLER, KAFKAS_SECURITY, MSK_IAM, is_one_of
+from kafkasource.kafka.security.sasl.java_class import KAFKAS_SECURITY, MSK_IAM, is_one_of
 from kafkasource.kafka.security.sasl.mechanism import Mechanism
 from kafkasource.kafka.security.sasl.oauthbearer import OauthBearer
 from kafkasource.kafka.security.sasl.option_values import OptionValues
@@ -35,7 +35,7 @@ class SaslMechanism:
 
     name: str  # as SaslHandshake has it
     modules: tuple[str, ...]  # Java's login modules for it in `sasl.jaas.config`
-    options: tuple[str, ...]  # those that no other row has; a name that ends with a dot means all that begin with it
+    options: tuple[Option, ...]  # of no effect with other mechanisms
     given_by: str  # the options that hold the credentials, for errors
     read: Callable[[OptionValues, LoginModule | None, str, str], SaslConfig]  # the third: a bootstrap server's host
     machine: Callable[[SaslConfig, str, SharedState], Mechanism]  # the second: the broker's host
@@ -74,22 +74,24 @@ def _of_oauth(values: OptionValues, module: LoginModule | None, host: str, mecha
 
 def _of_kerberos(values: OptionValues, module: LoginModule | None, host: str, mechanism: str) -> SaslConfig:
     name = "sasl.kerberos.service.name"
-    given, implied = values.text(name) if values.is_given(name) else None, values.implied(name)
+    service, cache = values.text(name) if values.is_given(name) else None, None
     if module is None:
         principal, keytab = values.text("sasl.kerberos.principal"), values.path("sasl.kerberos.keytab")
-        return SaslConfig(mechanism, kerberos=KerberosConfig(given or implied, principal, keytab))
-    of_module = module.text("serviceName")
-    if given and of_module and given != of_module:
-        raise OptionError(f"serviceName in sasl.jaas.config and {shown(name)} are not the same")
-    uses_keytab = (module.text("useKeyTab") or "").lower() == "true"
-    keytab = module.text("keyTab") if uses_keytab else None
-    if uses_keytab and not keytab:
-        raise OptionError("sasl.jaas.config has useKeyTab=true without keyTab: name the file")
-    cache = module.text("ticketCache")
-    for key, path in (("keyTab", keytab), ("ticketCache", cache)):
-        checked_path(f"{key} in sasl.jaas.config", path or "")
-    service = given or of_module or implied
-    return SaslConfig(mechanism, kerberos=KerberosConfig(service, module.text("principal"), keytab, cache))
+    else:
+        of_module, principal = module.text("serviceName"), module.text("principal")
+        if service and of_module and service != of_module:
+            raise OptionError(f"serviceName in sasl.jaas.config and {shown(name)} are not the same")
+        service = service or of_module
+        uses_keytab = (module.text("useKeyTab") or "").lower() == "true"
+        keytab = module.text("keyTab") if uses_keytab else None
+        if uses_keytab and not keytab:
+            raise OptionError("sasl.jaas.config has useKeyTab=true without keyTab: name the file")
+        cache = module.text("ticketCache")
+        for key, path in (("keyTab", keytab), ("ticketCache", cache)):
+            checked_path(f"{key} in sasl.jaas.config", path or "")
+    user = (principal or "").partition("@")[0].partition("/")[0] or None  # Kafka's default rule of auth_to_local
+    own = KerberosConfig(service or values.implied(name), principal, keytab, cache)
+    return SaslConfig(mechanism, user, own=own)
 
 
 def _plain(config: SaslConfig, host: str, shared: SharedState) -> Mechanism:
@@ -108,11 +110,14 @@ def _oauthbearer(config: SaslConfig, host: str, shared: SharedState) -> Mechanis
 
 
 def _gssapi(config: SaslConfig, host: str, shared: SharedState) -> Mechanism:
-    assert config.kerberos is not None
-    return Gssapi(config.kerberos, host)
+    assert isinstance(config.own, KerberosConfig)
+    return Gssapi(config.own, host)
 
 
-_PASSWORD = ("sasl.username", "sasl.password")
+_PASSWORD = (
+    Option("sasl.username", TEXT, "The user for PLAIN and SCRAM; with a delegation token its id."),
+    Option("sasl.password", SECRET, "The password for PLAIN and SCRAM; with a delegation token its HMAC."),
+)
 _BY_PASSWORD = "'kafka.sasl.username' and 'kafka.sasl.password', or 'kafka.sasl.jaas.config'"
 _SCRAM_MODULE = f"{KAFKAS_SECURITY}.scram.ScramLoginModule"
 
@@ -131,7 +136,7 @@ ROWS = (
     SaslMechanism(
         "OAUTHBEARER",
         (f"{KAFKAS_SECURITY}.oauthbearer.OAuthBearerLoginModule", MSK_IAM),
-        ("sasl.oauthbearer.", "https.", CLIENT_HANDLER),
+        oauth_options.OPTIONS,
         "the token of 'kafka.sasl.oauthbearer.*' or 'kafka.sasl.jaas.config'",
         _of_oauth,
         _oauthbearer,
@@ -141,7 +146,7 @@ ROWS = (
     SaslMechanism(
         "GSSAPI",
         ("com.sun.security.auth.module.Krb5LoginModule",),
-        ("sasl.kerberos.",),
+        gssapi.OPTIONS,
         "'kafka.sasl.kerberos.*' or 'kafka.sasl.jaas.config'",
         _of_kerberos,
         _gssapi,
@@ -166,9 +171,4 @@ def of_option(option: str) -> list[str]:
 
     `option`: Java's name, without `kafka.`.
     """
-    return [
-        name
-        for row in ROWS
-        if any(option.startswith(own) if own.endswith(".") else option == own for own in row.options)
-        for name in row.names
-    ]
+    return [name for row in ROWS if option in {own.name for own in row.options} for name in row.names]
