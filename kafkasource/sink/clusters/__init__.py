@@ -1,5 +1,8 @@
 """One read, many clusters: each row of a task goes to every cluster that the option `clusters` names.
 
+A write without that option goes the same way. Its one cluster has no name (`targets.ONLY`) and gets all rows. It has
+one producer, no watermarks and the policy `fail`: a task that finds the memory full waits for `kafka.max.block.ms`.
+
     options of the user ── targets ──> {name: ClusterTarget}: pure; each cluster's options are those of a plain sink
 
     task's thread    Arrow batch ─ columns ─> Rows ─ FanOut.append: for each cluster
