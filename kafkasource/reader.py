@@ -5,10 +5,10 @@
             print(batch.column("value").to_pylist())
 
 Options are those of the format `pykafka` (`options`). Options that only a Spark query can honour are refused. Columns:
-`records.columns.ROW_SCHEMA`, with `includeHeaders` the headers too; or those that `columns` names. `valueFormat` and
-`keyFormat` make typed columns of values and keys. A batch holds rows
-of one partition in the order of their offsets. Lost records go through `kafka.fetch.loss`, by the rule of a streaming
-query: see `source.plan.reader_positions`.
+`records.arrow.columns.ROW_SCHEMA`, with `includeHeaders` the headers too; or those that `columns` names. `valueFormat`
+and `keyFormat` make typed columns of values and keys. A batch holds rows of one partition in the order of their
+offsets. Lost records go through `kafka.fetch.loss`, by the rule of a streaming query: see
+`source.plan.reader_positions`.
 
 One thread at a time. Ctrl-C may interrupt any call; the reader can be closed after it.
 """

@@ -145,7 +145,7 @@ class OffsetRange:
 
 
 class Packing(NamedTuple):
-    """How the source packs records for a job that only copies them (`records.packed`)."""
+    """How the source packs records for a job that only copies them (`records.arrow.packed`)."""
 
     # Headers added after each record's own: name, and value, which may contain ${topic}, ${partition} and ${offset}.
     headers: tuple[tuple[str, str], ...] = ()

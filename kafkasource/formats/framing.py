@@ -134,7 +134,7 @@ def frame_of_header(value: bytes | None, name: str, *, indexed: bool = False) ->
 def frames_of(
     values: pa.BinaryArray, side: Side, headers: pa.ListArray | None = None, *, indexed: bool = False
 ) -> Frames:
-    """`headers`: the rows' (`records.columns.HEADERS_TYPE`); None: they have none. `indexed`: with message indexes."""
+    """`headers`: the rows' (`arrow.columns.HEADERS_TYPE`); None: they have none. `indexed`: with message indexes."""
     of_headers = _of_headers(headers, HEADER_NAMES[side])
     if len(of_headers) == len(values):  # what is in front are the records: each would look like a frame of its own
         frames, rows = [Frame()], values.is_valid().cast(pa.int32())

@@ -116,7 +116,7 @@ class AvroTypes:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Rows that several decoders have decoded, each its own. As `formats.decoding.decode.Decoded`."""
+    """Rows that several decoders have decoded, each its own. As `decoding.decode.DecodedColumn`."""
 
     array: pa.Array
     start: int

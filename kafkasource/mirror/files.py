@@ -2,7 +2,7 @@
 
 Spark's JVM reads and writes the second kind.
 
-    <checkpoint>/<source>/flows-7.json    the record (`positions.Record`); the highest number counts
+    <checkpoint>/<source>/flows-7.json    the record (`positions.PositionRecord`); the highest number counts
     <checkpoint>/<source>/7               Spark's checkpoint of a reader, by its name
 
 A file is written whole under another name, and then renamed to a name that was never used. So a reader sees all of it

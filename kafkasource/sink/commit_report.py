@@ -49,8 +49,8 @@ class SinkCommit:
     """The argument of a commit listener.
 
     `written` is empty for a batch without rows. It is also empty if exactly once found that an earlier run had decided
-    the batch, and only committed the transactions that the run had left (`transactions.recovered`): the written rows
-    are not known then.
+    the batch, and only committed the transactions that the run had left (`TransactionCounts.recovered`): the written
+    rows are not known then.
     """
 
     written: dict[TopicPartition, Written]  # sorted; only partitions that got records

@@ -4,7 +4,7 @@ One writer serves one cluster or several (`Targets`): a batch is begun, committe
 cluster, one after the other. Clusters know nothing of each other: exactly once holds in each, not over all of them.
 
 At least once: a task reports success when every record is acknowledged, so commit has nothing left to do. A task that
-Spark runs again writes its rows again. Exactly once: `transactions.driver` for the driver, `transactions.task` for the
+Spark runs again writes its rows again. Exactly once: `exactly_once.driver` for the driver, `exactly_once.task` for the
 tasks.
 
 Spark pickles a writer to its tasks, so it holds plain values only. It does so once before the tasks of each micro-batch

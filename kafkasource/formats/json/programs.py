@@ -36,7 +36,7 @@ def hash_of(name: bytes) -> int:
 
 
 class JsonProgram(Words):
-    """The words for one layout. A `formats.decoding.decode.Programs`."""
+    """The words for one layout. A `decoding.decode.DecodingPrograms`."""
 
     def __init__(self, layout: JsonLayout) -> None:
         super().__init__([0])  # so that no entry is at 0, which says that there is none

@@ -44,7 +44,7 @@ _FORMATS = {"double": "=d", "bool": "=B"}
 
 
 class MessageProgram(Words):
-    """The words for one layout. A `formats.decoding.decode.Programs`."""
+    """The words for one layout. A `decoding.decode.DecodingPrograms`."""
 
     def __init__(self, schema: ProtobufSchema, layout: MessageLayout, rendering: Rendering = AS_FROM_PROTOBUF) -> None:
         super().__init__([0] * op.ENTRY_WORDS)  # the entry of no field

@@ -22,8 +22,8 @@ _WANTED_BYTES = 16 * MIB
 def typed_batches(
     batches: Iterable[pa.RecordBatch], formats: RowFormats, cluster_id: Callable[[], str | None]
 ) -> Iterator[pa.RecordBatch]:
-    """`batches`: of the columns `formats.fetched`, each of one partition. `cluster_id`: gives Kafka's id of the cluster
-    that they come from, as it is known when a bad record comes.
+    """`batches`: of the columns that `RowFormats.fetched` names, each of one partition. `cluster_id`: gives
+    Kafka's id of the cluster that they come from, as it is known when a bad record comes.
 
     A generator. Raises BadRecord behind the rows before the bad record, unless the rows have the column of bad records;
     and the registry's errors.

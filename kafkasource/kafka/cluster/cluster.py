@@ -7,7 +7,7 @@
     cluster.leaders, cluster.coordinators    which broker answers
     cluster.caller          one request, retries, deadlines
 
-The fetcher and the loop of a group member pipeline: they give `caller.send` requests and `caller.poll` for the answers.
+The fetcher and the loop of a group member pipeline: they give `Caller.send` requests and `Caller.poll` for the answers.
 
 Threads: every call holds the caller's lock, so several threads may use one cluster: one call waits for the other, also
 where that waits for a broker which does not answer. `close` waits for none. A thread that drives `send` and `poll`

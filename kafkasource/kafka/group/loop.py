@@ -1,7 +1,7 @@
 """The thread of a group member: it does what the membership asks for, and reports the results to it.
 
 All threads use the membership only with the lock of `changed`, and call its `notify_all` after a change. The loop has a
-cluster of its own. Another thread that needs the loop's attention calls `cluster.caller.wakeup()`.
+cluster of its own. Another thread that needs the loop's attention calls `Caller.wakeup`.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class ClusterTarget:
     partitioning: Literal["source", "key"] = "source"
     producers: int = 1
     policy: Policy = "block"
-    high_watermark_bytes: int = 0  # part of a pool of `config.buffer_memory_bytes`; the watermarks move with it
+    high_watermark_bytes: int = 0  # part of `buffer_memory_bytes` of `config`; the watermarks move with it
     low_watermark_bytes: int = 0
     wait_ms: int = 0  # `slowClusterWait`
     max_record_age_ms: int | None = None

@@ -1,6 +1,6 @@
 """The columns of a row, exactly the JVM connector's: names, order, types, all nullable.
 
-`kafkasource.kafka.records.batches.ROW_SCHEMA` is the same in Arrow; Spark compares the two batch by batch.
+`kafka.records.arrow.columns.ROW_SCHEMA` is the same in Arrow; Spark compares the two batch by batch.
 """
 
 from __future__ import annotations
