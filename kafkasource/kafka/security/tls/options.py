@@ -38,7 +38,7 @@ ROWS = (
         " clients for a certificate (`ssl.client.auth`).",
         text_options=("ssl.keystore.key", "ssl.keystore.certificate.chain"),
     ),
-    Option("ssl.keystore.type", TEXT, "PEM, PKCS12 or JKS. Not needed: the file itself shows what it is."),
+    Option("ssl.keystore.type", TEXT, "As `ssl.truststore.type`."),
     Option(
         "ssl.keystore.password",
         SECRET,
