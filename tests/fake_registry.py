@@ -87,6 +87,8 @@ class FakeRegistry:
             return refusal(401, 401, "Unauthorized")
         if words[:2] == ["schemas", "ids"]:
             found = self.by_id.get(int(words[2]))
+            if found is not None and words[3:] == ["versions"]:
+                return json_answer(200, self._places(int(words[2])))
             return refusal(404, 40403, "Schema not found") if found is None else json_answer(200, found)
         if words == ["subjects"]:
             return json_answer(200, list(self.subjects))
@@ -97,6 +99,14 @@ class FakeRegistry:
         if words[0] == "subjects":
             return self._of_subject(words[1], words[2:], request)
         return 404, b"<html>no such page</html>"
+
+    def _places(self, schema_id: int) -> list[dict[str, Any]]:
+        return [
+            {"subject": subject, "version": number}
+            for subject, versions in self.subjects.items()
+            for number, each in versions.items()
+            if each == schema_id
+        ]
 
     def _of_subject(self, subject: str, words: list[str], request: Request) -> Answer:
         if request.method == "POST" and words == ["versions"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -28,6 +28,9 @@ class KeptSchemas:
             raise UnknownSchemaId(f"no schema {schema_id}")
         found = self._schemas[schema_id]
         return found if isinstance(found, RegisteredSchema) else avro(found)
+
+    def versions_from(self, schema_id: int | UUID) -> Iterator[tuple[str, RegisteredSchema]]:
+        yield from ()
 
 
 def avro(schema: Any) -> RegisteredSchema:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NoReturn, Protocol, TypeAlias
 from uuid import UUID
@@ -68,6 +68,10 @@ class SchemaSource(Protocol):
         KafkaSourceError is a failure of the source, and never a record's fault.
         """
 
+    def versions_from(self, schema_id: SchemaId) -> Iterator[tuple[str, RegisteredSchema]]:
+        """A subject's versions as people name them (`version 3 of orders-value`): that of a schema that was asked for,
+        then older ones, as far as this process knows them. Empty if the source does not say."""
+
 
 class NoSchemas:
     """The `SchemaSource` of a read that has no registry and no function."""
@@ -77,3 +81,6 @@ class NoSchemas:
             f"the fingerprint of the reader's schema is known alone, not {schema_id}. Set 'schemaRegistry.url' or "
             "'schemaRegistry' for records of other schemas"
         )
+
+    def versions_from(self, schema_id: SchemaId) -> Iterator[tuple[str, RegisteredSchema]]:
+        yield from ()

@@ -278,6 +278,9 @@ class Kept:
     def schema(self, schema_id: object) -> RegisteredSchema:
         return self._schema
 
+    def versions_from(self, schema_id: object) -> Iterator[tuple[str, RegisteredSchema]]:
+        yield from ()
+
 
 def typed_rows(records: list[bytes], kind: str) -> Run:
     """As a task decodes them: schema ids, programs, bad rows."""

@@ -7,7 +7,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 from uuid import UUID
@@ -46,6 +46,7 @@ MOST_VERSIONS_SHIPPED = 50  # each is a request
 MOST_UNKNOWN = 100  # ids, then a pause
 UNKNOWN_PAUSE_S = 60
 _MOST_CLIENTS = 16
+_MOST_PLACES = 10_000
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,8 @@ class RegistryClient:
             lambda found: found.characters, options.missing_id_s, clock=clock
         )
         self._unknown = _UnknownIds(clock)
+        self._places: Recent[int, tuple[str, int]] = Recent(_MOST_PLACES)  # version 0: the registry does not say
+        self._ids: Recent[tuple[str, int], int] = Recent(_MOST_PLACES)
         # A version's schema stays, unless it is deleted for good. Nothing that is missing is kept here.
         self._versions: KeptAnswers[tuple[str, int], Definition] = KeptAnswers(
             lambda found: len(found.text), 0, clock=clock
@@ -96,10 +99,30 @@ class RegistryClient:
         except SchemaNotFound as error:
             raise UnknownSchemaId(str(error)) from None
 
-    def learn(self, schemas: Mapping[int, RegisteredSchema]) -> None:
-        """Keep schemas that another process has asked for: no id of them is asked for again."""
+    def learn(
+        self, schemas: Mapping[int, RegisteredSchema], places: Mapping[int, tuple[str, int]] | None = None
+    ) -> None:
+        """Keep schemas that another process has asked for: no id of them is asked for again. `places`: their subjects
+        and versions."""
         for schema_id, schema in schemas.items():
             self._schemas.put(schema_id, schema)
+        for schema_id, place in (places or {}).items():
+            self._places.put(schema_id, place)
+            self._ids.put(place, schema_id)
+
+    def place_of(self, schema_id: int) -> tuple[str, int]:
+        """(subject, version) of an id, the version 0 where the registry does not say. Asks at most once for an id."""
+        return self._places.of(schema_id, lambda: self._ask_place(schema_id))
+
+    def versions_from(self, schema_id: SchemaId) -> Iterator[tuple[str, RegisteredSchema]]:
+        """See `SchemaSource`. Asks for the place of an id that is not known, and for no schema."""
+        subject, version = self.place_of(schema_id) if isinstance(schema_id, int) else ("", 0)
+        found = self._schemas.known(schema_id) if isinstance(schema_id, int) else None
+        while found is not None and version > 0:
+            yield f"version {version} of {printable(subject)}", found
+            version -= 1
+            earlier = self._ids.get((subject, version))
+            found = None if earlier is None else self._schemas.known(earlier)
 
     def subjects(self) -> list[str]:
         """The names of all subjects, sorted."""
@@ -160,6 +183,7 @@ class RegistryClient:
         except SchemaNotFound:
             return {}
         found: dict[int, RegisteredSchema] = {}
+        places: dict[int, tuple[str, int]] = {}
         for number in newest:
             try:
                 each = self.version(subject, number)
@@ -168,9 +192,10 @@ class RegistryClient:
             what = f"subject '{printable(subject)}', version {number}"
             try:
                 found[each.schema_id] = self.resolve(each.definition, what)
+                places[each.schema_id] = subject, number
             except ReferencesBroken as error:
                 log.warning("%s", error)
-        self.learn(found)
+        self.learn(found, places)
         return found
 
     def _ask_schema(self, schema_id: int | UUID) -> RegisteredSchema:
@@ -198,6 +223,17 @@ class RegistryClient:
                 *error.args[1:],
             ) from None
         return self.resolve(definition_of(answer, question), question)
+
+    def _ask_place(self, schema_id: int) -> tuple[str, int]:
+        question = f"the versions with schema id {schema_id}"
+        try:
+            answer = self._rest.ask(question, "GET", f"/schemas/ids/{schema_id}/versions")
+            found = [object_of(each, question) for each in answer] if isinstance(answer, list) else []
+            places = [(each.get("subject"), number_of(each, "version", question)) for each in found]
+        except RegistryError as error:
+            log.info("a reason names no version: %s", error)
+            places = []
+        return next(((subject, version) for subject, version in places if isinstance(subject, str)), ("", 0))
 
     def _referenced(self, reference: Reference) -> Definition:
         """A soft-deleted version, too: the schemas that refer to it are still there."""

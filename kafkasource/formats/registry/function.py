@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -30,6 +30,9 @@ class FunctionSchemas:
         """A process asks the function once for an id. What it raises fails the task; None is an unknown id."""
         text = _asked(self.function, schema_id)
         return RegisteredSchema(AVRO if is_json(text) else PROTOBUF, text)
+
+    def versions_from(self, schema_id: SchemaId) -> Iterator[tuple[str, RegisteredSchema]]:
+        yield from ()
 
     def schema_as(self, schema_id: SchemaId, kind: str) -> RegisteredSchema:
         """Return the schema as a JSON Schema where one is wanted: its text looks like Avro's."""

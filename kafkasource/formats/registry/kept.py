@@ -63,6 +63,10 @@ class KeptAnswers(Generic[K, V]):
                 return question.answers[0]
             # The thread that asked was interrupted: the next one asks.
 
+    def known(self, key: K) -> V | None:
+        """The key's answer, if it is kept."""
+        return self._found.get(key)
+
     def put(self, key: K, answer: V) -> None:
         """An answer that came with another question."""
         self._found.put(key, answer)

@@ -24,6 +24,7 @@ MOST_VERSIONS = 200  # of all subjects together
 class ShippedSchemas:
     options: RegistryOptions
     schemas: tuple[tuple[int, RegisteredSchema], ...] = ()  # by their ids
+    places: tuple[tuple[int, tuple[str, int]], ...] = ()  # subjects and versions, by the same ids
 
     @classmethod
     def of(cls, options: RegistryOptions, subjects: Iterable[str]) -> ShippedSchemas:
@@ -51,10 +52,11 @@ class ShippedSchemas:
             if left < 0:
                 break  # its id, and older ones, are asked for where a record has them
             shipped.append((schema_id, schema))
-        return cls(options, tuple(reversed(shipped)))
+        places = tuple((schema_id, client.place_of(schema_id)) for schema_id, _ in reversed(shipped))
+        return cls(options, tuple(reversed(shipped)), places)
 
     def source(self) -> RegistryClient:
         """The process's client, which knows these schemas. In the process that decodes."""
         client = registry_of(self.options)
-        client.learn(dict(self.schemas))
+        client.learn(dict(self.schemas), dict(self.places))
         return client

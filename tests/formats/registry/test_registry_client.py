@@ -309,6 +309,47 @@ def test_what_the_driver_has_asked_for_no_executor_asks_for(registry):
     assert a_client(registry.url).known("none") == {}
 
 
+def test_a_reason_names_the_version_that_began_a_change_and_asks_for_no_schema_of_it(registry):
+    """Three versions cannot be read; a shared id has the place of one of its subjects."""
+    ids = [registry.add("t-value", text) for text in (LONG, TEXT, '"string"', '"int"')]
+    executor = a_client(registry.url)
+    executor.learn(*known_places(registry, "t-value", 3))
+    executor.schema(ids[3])
+    asked = len(registry.requests)
+    for _ in range(2):
+        found = list(executor.versions_from(ids[3]))
+        assert [version for version, _ in found] == [f"version {number} of t-value" for number in (4, 3, 2, 1)]
+        assert [schema.text for _, schema in found] == ['"int"', '"string"', TEXT, LONG]
+    assert registry.paths[asked:] == [f"/schemas/ids/{ids[3]}/versions"]
+
+
+def known_places(registry, subject, most):
+    client = a_client(registry.url)
+    schemas = client.known(subject)
+    first = dict(sorted(schemas.items())[:most])
+    return first, {schema_id: client.place_of(schema_id) for schema_id in first}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Fault(404, b"no such page"),
+        Fault(*refusal(403, 403)),
+        Fault(200, b"[{}]"),
+        Fault(200, b'[{"version":1}]'),
+        Fault(200, b"{}"),
+    ],
+)
+def test_a_registry_that_does_not_say_the_version_of_an_id_is_asked_once(registry, answer):
+    schema_id = registry.add("t-value", LONG)
+    client = a_client(registry.url)
+    client.schema(schema_id)
+    registry.always = answer
+    asked = len(registry.requests)
+    assert [list(client.versions_from(schema_id)) for _ in range(3)] == [[]] * 3
+    assert len(registry.requests) == asked + 1
+
+
 def test_a_process_has_one_client_of_the_same_options():
     options = RegistryOptions.of({"url": "http://127.0.0.1:1"})
     assert registry_of(options) is registry_of(RegistryOptions.of({"url": "http://127.0.0.1:1/"}))
