@@ -18,6 +18,7 @@ from kafkasource.formats.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
 from kafkasource.formats.protobuf.resolution import check_fits, only_message
 from kafkasource.formats.protobuf.schema import read_schema
 from kafkasource.formats.protobuf.writer_schema import schema_of
+from kafkasource.formats.rescue import Rescue, avro_rescue, protobuf_rescue
 from kafkasource.formats.schema_source import AVRO, PROTOBUF, RecordType, RegisteredSchema
 from kafkasource.formats.several_types import AvroTypes, Pieces, ProtobufTypes
 
@@ -64,12 +65,17 @@ class AvroFormat:
     has_index = False
 
     def __init__(self, reader: RegisteredSchema) -> None:
-        self._decoder = AvroDecoder(parse_schema(reader.text, reader.texts_by_name))
+        self._schema = parse_schema(reader.text, reader.texts_by_name)
+        self._decoder = AvroDecoder(self._schema)
         self.type: pa.DataType = self._decoder.type
         self.batches = self._decoder.batches
 
     def program(self, writer: RegisteredSchema, message: MessageIndex | None) -> int:
         return self._decoder.add(parse_schema(writer.text, writer.texts_by_name, defaults=False))
+
+    def rescue(self, writer: RegisteredSchema, message: MessageIndex | None) -> Rescue | None:
+        """Return what the columns lack of this writer's records, which have a program. None: nothing."""
+        return avro_rescue(parse_schema(writer.text, writer.texts_by_name, defaults=False), self._schema)
 
 
 class ProtobufFormat:
@@ -79,6 +85,7 @@ class ProtobufFormat:
     def __init__(self, reader: RegisteredSchema, message_name: str | None, rendering: Rendering) -> None:
         self._schema = read_schema(reader.text, reader.texts_by_name)
         self._message = only_message(self._schema) if message_name is None else self._schema.message_named(message_name)
+        self._rendering = rendering
         self._decoder = ProtobufDecoder(self._schema, self._message, rendering)
         self.type: pa.DataType = self._decoder.type
         self.batches = self._decoder.batches
@@ -89,3 +96,8 @@ class ProtobufFormat:
         assert message is not None
         check_fits(schema, schema.message_at(message), self._schema, self._message)
         return 0
+
+    def rescue(self, writer: RegisteredSchema, message: MessageIndex | None) -> Rescue | None:
+        schema = schema_of(writer)
+        assert message is not None
+        return protobuf_rescue(schema, schema.message_at(message), self._schema, self._message, self._rendering)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,8 +21,10 @@ from kafkasource.formats.framing import Frame, Frames, Side, frames_of, rows_wit
 from kafkasource.formats.glue import plain_parts
 from kafkasource.formats.protobuf.message_index import MessageIndex
 from kafkasource.formats.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
-from kafkasource.formats.record_formats import record_format
+from kafkasource.formats.record_formats import AvroFormat, ProtobufFormat, record_format
+from kafkasource.formats.rescue import Rescue, rescued_pieces
 from kafkasource.formats.schema_source import AVRO, Fingerprint, RecordType, RegisteredSchema, SchemaId, SchemaSource
+from kafkasource.formats.typed_pieces import BadRow, Lacking, TypedPiece, marked
 
 # Causes; the others are opcodes.ERRORS.
 NO_ID = "no schema id"
@@ -36,41 +37,7 @@ SIZES_OF_INPUT = 4  # a record counts its columns, and old buffers while they gr
 
 _BEHIND = "behind a bad record"  # nobody sees it
 _MOST_WRITERS = 1_000  # where this many are kept, no further bad ones are kept
-
-
-@dataclass(frozen=True, slots=True)
-class BadRow:
-    row: int  # of the column that was decoded
-    reason: str
-    schema_id: SchemaId | None = None  # None: the record does not say one
-    place: str = ""  # in the reader's schema: `$.lines[].price`; empty: the fault is no field's
-    cause: str = ""  # the kind of reason, of few: a label
-
-
-@dataclass(frozen=True, slots=True)
-class TypedPiece:
-    """Rows [start, end) of a column."""
-
-    array: pa.Array
-    start: int
-    end: int
-    bad: tuple[BadRow, ...] = ()  # by row
-
-    def behind(self, rows: int) -> TypedPiece:
-        """Give the same piece, of a column with `rows` more rows in front."""
-        if not rows:
-            return self
-        bad = tuple(replace(bad_row, row=bad_row.row + rows) for bad_row in self.bad)
-        return TypedPiece(self.array, self.start + rows, self.end + rows, bad)
-
-
-class TypedRows(Protocol):
-    """Decodes one column. For one thread."""
-
-    type: pa.DataType
-
-    def pieces(self, values: pa.BinaryArray, headers: pa.ListArray | None, most_bytes: int) -> Iterator[TypedPiece]:
-        """All rows, in pieces whose columns take at most `most_bytes`."""
+_MOST_SEARCHES = 8  # for versions: records can name any number of message indexes
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +47,7 @@ class _Writer:
     program: int = NOT_DECODED
     fault: str = ""
     cause: str = ""
+    rescue: Rescue | None = None  # what the columns lack of its records
 
 
 class RegisteredRows:
@@ -95,15 +63,18 @@ class RegisteredRows:
         types: Sequence[RecordType] = (),
         rendering: Rendering = AS_FROM_PROTOBUF,
         to_first_bad: bool = False,
+        rescues: bool = False,
     ) -> None:
         """Take the arguments of `record_format`. `to_first_bad`: the caller stops at the first bad row, so no schema is
-        asked for that only later rows name."""
+        asked for that only later rows name. `rescues`: pieces have the fields that the columns lack."""
         self._format = record_format(reader, message_name, types, rendering)
         self.type: pa.DataType = self._format.type
         self._readers = {reader, *(record_type.schema for record_type in types)}
         self._source = source
         self._side: Side = side
         self._to_first_bad = to_first_bad
+        self._rescues = rescues
+        self._searches = 0
         self._writers: dict[tuple[SchemaId, MessageIndex | None], _Writer] = {}
         # Ids of the same schema share a program.
         self._by_schema: dict[tuple[RegisteredSchema, MessageIndex | None], _Writer] = {}
@@ -131,14 +102,51 @@ class RegisteredRows:
         if all(writer.program == NOT_DECODED for writer in writers):
             yield TypedPiece(pa.nulls(len(values), self.type), 0, len(values), tuple(without))
             return
+        floor = SIZES_OF_INPUT * values.nbytes + MIB
         skip_bytes, values = _without_frames(values, found, [writer.program for writer in writers])
         programs = _programs_of(found, writers)
+        lacking = tuple(
+            Lacking(frame.schema_id, writer.rescue.lacking)
+            for frame, writer in zip(found.frames, writers, strict=True)
+            if writer.rescue is not None
+        )
+        if lacking:  # for columns, the columns of rescued fields, their texts
+            most_bytes = max(most_bytes // 3, floor)
         for piece in self._format.batches(values, most_bytes, skip_bytes=skip_bytes, programs=programs):
             bad = [bad_row for bad_row in without if piece.start <= bad_row.row < piece.end]
             for fault in piece.faults():
                 frame = found.frames[found.rows[fault.row].as_py()]
                 bad.append(BadRow(fault.row, fault.why, frame.schema_id, fault.place, fault.why))
-            yield TypedPiece(piece.array, piece.start, piece.end, tuple(sorted(bad, key=lambda each: each.row)))
+            rows = tuple(sorted(bad, key=lambda each: each.row))
+            typed = TypedPiece(piece.array, piece.start, piece.end, rows, lacking=lacking)
+            if lacking:
+                yield from self._rescued(typed, values, skip_bytes, found, writers, most_bytes)
+            else:
+                yield typed
+
+    def _rescued(
+        self,
+        piece: TypedPiece,
+        values: pa.BinaryArray,
+        skip_bytes: int,
+        found: Frames,
+        writers: Sequence[_Writer],
+        most_bytes: int,
+    ) -> Iterator[TypedPiece]:
+        """The piece with the fields that the columns lack, in pieces."""
+        there = found.rows.slice(piece.start, piece.end - piece.start).unique().to_pylist()
+        of_writers = {id(writers[number].rescue): writers[number].rescue for number in there}
+        rescues = [rescue for rescue in of_writers.values() if rescue is not None and rescue.decoder is not None]
+        if not rescues:
+            yield piece
+            return
+        programs = [
+            _of_rows(found, [0 if each.rescue is rescue else NOT_DECODED for each in writers]) for rescue in rescues
+        ]
+        pairs = list(zip(rescues, programs, strict=True))
+        for part in rescued_pieces(piece, values, skip_bytes, pairs, most_bytes):
+            bad = [replace(each, schema_id=found.frames[found.rows[each.row].as_py()].schema_id) for each in part.bad]
+            yield replace(part, bad=tuple(bad))
 
     def _writers_of(self, found: Frames) -> list[_Writer]:
         """The reader's programs by the frame's number."""
@@ -162,11 +170,32 @@ class RegisteredRows:
                 schema = self._schema(frame.schema_id)
             except UnknownSchemaId as error:
                 return _Writer(fault=str(error), cause=UNKNOWN_ID)  # not kept: it may be registered in a moment
-            writer = self._by_schema.get((schema, frame.message)) or self._compiled(schema, frame.message)
+            writer = self._compiled_once(schema, frame.message)
+            if writer.cause == UNREADABLE:
+                writer = replace(writer, fault=f"{writer.fault}{self._since(frame.schema_id, frame.message)}")
             if writer.fault and len(self._writers) >= _MOST_WRITERS:
                 return writer  # records can name any number of message indexes
-            self._writers[key] = self._by_schema[schema, frame.message] = writer
+            self._writers[key] = writer
         return writer
+
+    def _compiled_once(self, schema: RegisteredSchema, message: MessageIndex | None) -> _Writer:
+        key = (schema, message)
+        writer = self._by_schema.get(key) or self._compiled(schema, message)
+        if not writer.fault or len(self._by_schema) < _MOST_WRITERS:
+            self._by_schema[key] = writer
+        return writer
+
+    def _since(self, schema_id: SchemaId, message: MessageIndex | None) -> str:
+        """The version of the subject with which began what the reader cannot read, as a sentence."""
+        first = ""
+        if self._searches == _MOST_SEARCHES:
+            return ""
+        self._searches += 1
+        for version, schema in self._source.versions_from(schema_id):
+            if not self._compiled_once(schema, message).fault:
+                break
+            first = version
+        return f". It has been so since {first}" if first else ""
 
     def _schema(self, schema_id: SchemaId) -> RegisteredSchema:
         """The fingerprints of the readers' own schemas need no source."""
@@ -185,7 +214,10 @@ class RegisteredRows:
             return _Writer(fault=f"the record's schema is {schema.kind}, not {self._format.kind}", cause=UNREADABLE)
         try:
             with reading_a_schema():
-                return _Writer(self._format.program(schema, message))
+                program, rescue = self._format.program(schema, message), None
+                if self._rescues and isinstance(self._format, (AvroFormat, ProtobufFormat)):
+                    rescue = self._format.rescue(schema, message)
+                return _Writer(program, rescue=rescue)
         except SchemaError as error:
             return _Writer(fault=f"the record's schema does not fit the reader's: {error}", cause=UNREADABLE)
 
@@ -221,13 +253,10 @@ class TextRows:
         except pa.ArrowInvalid:
             pass
         wrong = [row for row in range(len(values)) if not _is_text(values[row])]
-        is_wrong = memoryview(bytearray(len(values)))
-        for row in wrong:
-            is_wrong[row] = 1
-        mask = pa.Array.from_buffers(pa.uint8(), len(values), [None, pa.py_buffer(is_wrong)]).cast(pa.bool_())
+        mask = marked(wrong, len(values))
         right = pc.replace_with_mask(
             values, mask, pa.scalar(None, pa.binary())
-        )  # of a slice, if_else of pyarrow 18 errs
+        )  # of a slice, pyarrow 18's if_else errs
         yield TypedPiece(
             right.cast(self.type), 0, len(values), tuple(BadRow(row, NOT_UTF8, cause=NOT_UTF8) for row in wrong)
         )
@@ -257,7 +286,12 @@ def _programs_of(found: Frames, writers: list[_Writer]) -> memoryview | None:
     programs = [writer.program for writer in writers]
     if programs == [NOT_DECODED, 0]:  # null rows need no program
         return None
-    of_rows = pa.array(programs, pa.int32()).take(found.rows)
+    return _of_rows(found, programs)
+
+
+def _of_rows(found: Frames, of_frames: Sequence[int]) -> memoryview:
+    """Each row's number, as int32, from that of its frame."""
+    of_rows = pa.array(of_frames, pa.int32()).take(found.rows)
     return memoryview(of_rows.buffers()[1]).cast("B").cast("i")
 
 

@@ -24,6 +24,7 @@ from kafkasource.formats.protobuf.resolution import check_fits, only_message
 from kafkasource.formats.protobuf.schema import MessageType, ProtobufSchema, read_schema
 from kafkasource.formats.protobuf.writer_schema import schema_of
 from kafkasource.formats.schema_source import AVRO, PROTOBUF, RecordType, RegisteredSchema
+from kafkasource.formats.typed_pieces import marked
 
 _NO_OTHER = AvroRecord("kafkasource.NoOther", ())
 _NOT_NAMED = "NotInRecordTypes"
@@ -197,13 +198,7 @@ def _programs(numbers: pa.Array, number: int) -> memoryview:
 def _nulls(there: pa.Array, bad: Sequence[int]) -> pa.Array:
     """Mark the rows that are null: rows without a record, and bad ones."""
     null = pc.invert(there)
-    if not bad:
-        return null
-    wrong = memoryview(bytearray(len(there)))
-    for row in bad:
-        wrong[row] = 1
-    marks = pa.Array.from_buffers(pa.uint8(), len(there), [None, pa.py_buffer(wrong)]).cast(pa.bool_())
-    return pc.or_(null, marks)
+    return pc.or_(null, marked(bad, len(there))) if bad else null
 
 
 def _struct(members: Sequence[pa.Array], data_type: pa.StructType, null: pa.Array) -> pa.StructArray:

@@ -110,6 +110,7 @@ TABLE = (
         ("topic", "reason"),
         "Records that `valueFormat` or `keyFormat` could not decode.",
     ),
+    Metric("kafkasource_rescued_records_total", ("topic",), "Records with fields in `rescuedColumn`."),
     Metric(
         "kafkasource_registry_requests_total",
         ("outcome",),

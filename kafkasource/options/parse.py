@@ -133,6 +133,8 @@ def _row_columns(options: Options) -> tuple[str, ...]:
     """All columns of a row, in their order: what `columns` and `includeHeaders` ask for together."""
     names: tuple[str, ...] = ROW_COLUMNS[:-1] if options["columns"] is None else options["columns"]
     names = (*names, "headers") if options["includeHeaders"] and "headers" not in names else names
+    rescued = options["rescuedColumn"]
+    names = (*names, rescued) if rescued is not None and rescued not in names else names
     wants_bad = options["badRecords"] == "column" and BAD_RECORD_COLUMN not in names
     return (*names, BAD_RECORD_COLUMN) if wants_bad else names
 
@@ -274,7 +276,7 @@ def _of_other_mechanisms(options: Options, mechanism: str) -> dict[str, str]:
 
 def _check_source(options: Options) -> None:
     for name in options["columns"] or ():
-        if name == BAD_RECORD_COLUMN and options["badRecords"] == "column":
+        if name == options["rescuedColumn"] or (name == BAD_RECORD_COLUMN and options["badRecords"] == "column"):
             continue
         if name not in ROW_COLUMNS:
             raise OptionError(f"option 'columns': {no_such_column(name)}")
@@ -283,6 +285,9 @@ def _check_source(options: Options) -> None:
             "option 'badRecords'=topic:NAME is for writing: a read writes nothing, and hands bad records on with "
             "badRecords=column"
         )
+    rescued = options["rescuedColumn"]
+    if rescued is not None and rescued.lower() in {name.lower() for name in (*ROW_COLUMNS, BAD_RECORD_COLUMN)}:
+        raise OptionError(f"option 'rescuedColumn': the source has a column {rescued!r} already. Choose another name")
     _check_formats(options)
     most, least = options["maxOffsetsPerTrigger"], options["minOffsetsPerTrigger"]
     if least is not None and most is not None and least > most:
@@ -335,6 +340,11 @@ def _check_without_ids(options: Options, named: Sequence[str]) -> None:
                 f"option 'schemaIdIn'={word} needs {text!r} with {side!r}={options[side]}: the schema that all records "
                 f"were written by. Set {text!r} to file:PATH or the schema's text"
             )
+    if options["rescuedColumn"] is not None and word == "none" and options["valueFormat"] in named:
+        raise OptionError(
+            "option 'rescuedColumn' cannot be combined with 'schemaIdIn'=none: the reader's schema has written all "
+            "values, so the columns lack none of their fields. Leave out one of the two"
+        )
     if options["recordTypes"] is not None:
         raise OptionError(
             f"option 'recordTypes' cannot be combined with 'schemaIdIn'={word}: records without a schema id do not say "

@@ -746,6 +746,15 @@ _TYPED_ROWS = (
         per_cluster=False,
     ),
     Option(
+        "rescuedColumn",
+        STRING,
+        "The name of one more column, such as `_rescued`: a JSON object of the value's [fields that the columns "
+        "lack](typed.md#fields-that-the-columns-lack).",
+        only=(Other("valueFormat", SCHEMA_FORMATS),),
+        not_with=(Other("recordTypes", why="the fields are those of one type of record"),),
+        used_by=SOURCE,
+    ),
+    Option(
         "recordTypes",
         NAMES,
         "The types of records of a topic that has several: names of Avro records, Protobuf messages (`shop.Order`)"

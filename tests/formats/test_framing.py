@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import random
 import zlib
 from pathlib import Path
@@ -10,14 +11,17 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
+from fake_registry import a_registry
 from kept_schemas import KeptSchemas, avro, encoded, fastavro, framed
 from random_inputs import examples
 
 from kafkasource.errors import RegistryUnavailable, SchemaError
 from kafkasource.formats import glue
 from kafkasource.formats.framing import MOST_KNOWN, frame_of, frame_of_header, frames_of
-from kafkasource.formats.rows import BadRow, BareRows, RegisteredRows, TextRows
+from kafkasource.formats.registry import RegistryOptions, ShippedSchemas
+from kafkasource.formats.rows import BareRows, RegisteredRows, TextRows
 from kafkasource.formats.schema_source import Fingerprint, NoSchemas, RegisteredSchema
+from kafkasource.formats.typed_pieces import BadRow
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
 
 MIB = 1 << 20
@@ -388,3 +392,27 @@ def test_a_record_is_what_it_is_alone_whatever_frames_are_beside_it():
         alone = [decoded(rows, binary(value)) for value in values]
         assert found == [value for (value,), _ in alone], seed
         assert [bad_row.row for bad_row in bad] == [row for row, (_, faults) in enumerate(alone) if faults], seed
+
+
+def test_the_reason_of_a_change_that_cannot_be_read_says_which_version_began_it():
+    """The driver ships three versions, the fourth comes while the query runs."""
+    other = {**ORDER, "fields": [{"name": "id", "type": "string"}, ORDER["fields"][1]]}
+    with a_registry() as registry:
+        good = registry.add("orders-value", json.dumps(ORDER))
+        for doc in ("1", "2"):
+            bad = registry.add("orders-value", json.dumps({**other, "doc": doc}))
+        options = RegistryOptions.of({"url": registry.url, "retry.timeout.ms": "0"})
+        source = pickle.loads(pickle.dumps(ShippedSchemas.of(options, ["orders-value"]))).source()
+        newest = registry.add("orders-value", json.dumps({**other, "doc": "3"}))
+        text = {"id": "a", "item": "b"}
+        values = binary(
+            framed(good, ORDER, {"id": 1, "item": "a"}), framed(bad, other, text), framed(newest, other, text)
+        )
+        found, bad_rows = decoded(RegisteredRows(avro(ORDER), source), values)
+        assert found == [{"id": 1, "item": "a"}, None, None]
+        for each in bad_rows:
+            assert "$.id: the writer's string cannot be read as the reader's" in each.reason
+            assert each.reason.endswith(". It has been so since version 2 of orders-value")
+        asked = len(registry.requests)
+        decoded(RegisteredRows(avro(ORDER), source), values)  # the next task
+        assert len(registry.requests) == asked

@@ -40,6 +40,7 @@ def test_the_interpreted_kernel_passes_the_same_tests():
             *("test_protobuf_columns.py", "test_decode_as_protobuf.py"),
             *("test_avro_encode.py", "test_encode_as_avro.py"),
             *("test_protobuf_encode.py", "test_encode_as_protobuf.py", "test_json_encode.py"),
+            "test_rescued_fields.py",
         )
     ]
     run = subprocess.run(

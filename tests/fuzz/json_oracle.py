@@ -69,6 +69,24 @@ def expected(kind: pa.DataType, record: bytes) -> Any:
     return converted(pa.field("", kind, False), parsed(text), text)
 
 
+def rescued(kind: pa.DataType, record: bytes) -> Any:
+    """The members of a good record that no column takes whole; None: there are none."""
+    if record[:1] == b"\0":
+        record = record[9 if record[1:5] == bytes(4) else 5 :]
+    members = parsed(record.decode())
+    names = {each.name: each.type for each in kind}
+    return Object([(name, value) for name, value in members if name not in names or _lacks(names[name], value)]) or None
+
+
+def _lacks(kind: pa.DataType, value: Any) -> bool:
+    if pa.types.is_struct(kind) and isinstance(value, Object):
+        names = {each.name: each.type for each in kind}
+        return any(name not in names or _lacks(names[name], within) for name, within in value)
+    if pa.types.is_map(kind) and isinstance(value, Object):
+        return any(_lacks(kind.item_type, within) for _, within in value)
+    return pa.types.is_list(kind) and isinstance(value, list) and any(_lacks(kind.value_type, each) for each in value)
+
+
 def parsed(text: str) -> Any:
     if depth_of(text) > MOST_DEPTH:
         raise Bad

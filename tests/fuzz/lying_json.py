@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from frame_mutations import damaged
-from json_oracle import Bad, expected, plain
+from json_oracle import Bad, expected, parsed, plain, rescued
 
 from kafkasource.errors import SchemaError
 from kafkasource.formats.json.decode import JsonDecoder
@@ -238,16 +238,27 @@ def wrong_column(rng: random.Random) -> tuple[pa.DataType, list[bytes | None]]:
 def decode(rng: random.Random) -> bool:
     """Right and wrong records in one column. Taken: no record was refused."""
     kind, column = wrong_column(rng)
+    rescues = rng.random() < 0.5
     before = pa.total_allocated_bytes()
-    pieces = list(JsonDecoder(kind).batches(pa.array([b"x", *column], pa.binary())[1:], MOST_BYTES))
+    decoder = JsonDecoder(kind, rescues=rescues)
+    pieces = list(decoder.batches(pa.array([b"x", *column], pa.binary())[1:], rng.choice((MOST_BYTES, MOST_BYTES, 1))))
     assert pa.total_allocated_bytes() - before <= MOST_BYTES * len(pieces) + 4096
     for piece in pieces:
         piece.array.validate(full=True)
-    rows = [row for piece in pieces for row in plain(piece.array)]
+    rows, texts = [], []
+    for piece in pieces:
+        array = piece.array
+        if rescues:  # are the last field, whose name another may have
+            *fields, last = array.flatten()
+            texts += last.to_pylist()
+            array = pa.StructArray.from_arrays(fields, fields=list(kind), mask=array.is_null())
+        rows += plain(array)
     bad = {fault.row for piece in pieces for fault in piece.faults()}
     assert len(rows) == len(column), "rows are lost"
     for row, data in enumerate(column):
         assert (row in bad, rows[row]) == outcome(kind, data), (str(kind), data, rows[row], outcome(kind, data))
+        if rescues and data is not None and row not in bad:
+            assert (texts[row] and parsed(texts[row])) == rescued(kind, data), (str(kind), data, texts[row])
     return not bad
 
 

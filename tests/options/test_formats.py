@@ -23,6 +23,14 @@ def test_the_column_of_bad_records_is_the_last_or_where_it_is_named():
     )
 
 
+def test_the_column_of_rescued_fields_is_in_front_of_bad_records_or_where_it_is_named():
+    both = {**AVRO, "rescuedColumn": "_rescued", "badRecords": "column"}
+    assert options.parse(both, "source")["columns"][-3:] == ("timestampType", "_rescued", "badRecord")
+    assert options.parse({**both, "columns": "_rescued,offset"}, "source")["columns"] == (
+        *("_rescued", "offset", "badRecord"),
+    )
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -53,6 +61,21 @@ def test_the_column_of_bad_records_is_the_last_or_where_it_is_named():
             {**AVRO, "readerSchema": '"long"', "schemaIdIn": "none", "recordTypes": "a"},
             "'recordTypes' cannot be combined with 'schemaIdIn'=none",
         ),
+        ({**BASE, "rescuedColumn": "r"}, "'rescuedColumn' needs 'valueFormat'=avro, protobuf or json, got 'binary'"),
+        (
+            {**AVRO, "valueFormat": "binary", "keyFormat": "avro", "rescuedColumn": "r"},
+            "'rescuedColumn' needs 'valueFormat'=avro, protobuf or json, got 'binary'",
+        ),
+        ({**AVRO, "recordTypes": "a", "rescuedColumn": "r"}, "'rescuedColumn' cannot be combined with 'recordTypes'"),
+        (
+            {**AVRO, "readerSchema": '"long"', "schemaIdIn": "none", "rescuedColumn": "r"},
+            "'rescuedColumn' cannot be combined with 'schemaIdIn'=none",
+        ),
+        ({**AVRO, "rescuedColumn": "Value"}, "the source has a column 'Value' already"),
+        ({**AVRO, "rescuedColumn": "badRecord", "badRecords": "column"}, "has a column 'badRecord' already"),
+        ({**AVRO, "rescuedColumn": " "}, "'rescuedColumn'"),
+        ({**AVRO, "rescuedColumn": "r", "packRecords": "true"}, "packed records"),
+        ({**AVRO, "columns": "value,_rescued"}, "the source has no column '_rescued'"),
         ({**AVRO, "recordTypes": "a,,b"}, "names, each once, separated by commas"),
         ({**BASE, "valueFormat": "json", "recordTypes": "a"}, "needs 'valueFormat'=avro or protobuf, got 'json'"),
         (

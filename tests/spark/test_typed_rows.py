@@ -165,6 +165,39 @@ def test_a_stream_reads_new_writers_after_a_restart(pykafka, kafka_topic, tmp_pa
     ]
 
 
+@pytest.mark.extended
+def test_a_producers_new_field_is_in_the_next_micro_batch_of_a_running_query(pykafka, kafka_topic, tmp_path):
+    topic = kafka_topic(partitions=1)
+    out = str(tmp_path / "out")
+    record = {"number": 2, "text": "b", "maybe": 0.5}
+    with a_registry() as registry:
+        old = registry.add(f"{topic}-value", json.dumps(OLD))
+        write(pykafka, topic, [framed(old, OLD, {"number": 1, "text": "a"})])
+        options = avro(**{"schemaRegistry.url": registry.url, "rescuedColumn": "_rescued"})
+        reading = pykafka.reading(topic, stream=True, startingOffsets="earliest", **options)
+        frame = reading.load().selectExpr("offset", "value.*", "_rescued")
+        writing = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writing.start(out)
+        try:
+            query.processAllAvailable()
+            new = registry.add(f"{topic}-value", json.dumps(READ_OLD))
+            write(pykafka, topic, [framed(new, READ_OLD, record), framed(new, READ_OLD, {**record, "maybe": None})])
+            query.processAllAvailable()
+        finally:
+            query.stop()
+        chosen = (
+            pykafka.reading(topic, **options, readerSchema=f"id:{old}").schema("_rescued STRING, offset LONG").load()
+        )
+        alone = chosen.orderBy("offset").collect()
+    rows = pykafka.spark.read.parquet(out).orderBy("offset").collect()
+    assert [tuple(row) for row in rows] == [
+        (0, 1, "a", None),
+        (1, 2, "b", '{"maybe":0.5}'),
+        (2, 2, "b", None),
+    ]
+    assert [row._rescued for row in alone] == [None, '{"maybe":0.5}', None]
+
+
 FUNCTION = """
 TEXTS = {texts!r}
 

@@ -54,13 +54,29 @@ class ColumnEncoder:
         self._program = program
         self.may_fail = tuple(may_fail)
 
-    def pieces(self, values: pa.Array, most_bytes: int, *, passing_over: bool = False) -> Iterator[Piece]:
+    def pieces(
+        self,
+        values: pa.Array,
+        most_bytes: int,
+        *,
+        passing_over: bool = False,
+        most_bytes_alone: int = MOST_OFFSET,
+    ) -> Iterator[Piece]:
         """Call the function `pieces` for an array of any form of the type."""
-        return pieces(self._program, arrow_input.plain(values), most_bytes, passing_over=passing_over)
+        plain = arrow_input.plain(values)
+        return pieces(self._program, plain, most_bytes, passing_over=passing_over, most_bytes_alone=most_bytes_alone)
 
 
-def pieces(program: Program, values: pa.Array, most_bytes: int, *, passing_over: bool = False) -> Iterator[Piece]:
-    """All rows of an array of a plain type, in pieces of at most `most_bytes` of records, or of one larger record.
+def pieces(
+    program: Program,
+    values: pa.Array,
+    most_bytes: int,
+    *,
+    passing_over: bool = False,
+    most_bytes_alone: int = MOST_OFFSET,
+) -> Iterator[Piece]:
+    """All rows of an array of a plain type, in pieces of at most `most_bytes` of records, or of one larger record, of
+    at most `most_bytes_alone`.
 
     Raises CannotEncode for the first row that the schema does not take, behind the pieces before it; or, where such
     rows are passed over, has it among the faults of its piece.
@@ -71,7 +87,8 @@ def pieces(program: Program, values: pa.Array, most_bytes: int, *, passing_over:
     arrow_input.place(encoding, values)
     start, bytes_of_a_row = 0, 64
     while start < len(values):
-        piece = _piece(program, encoding, values, start, most_bytes, bytes_of_a_row, passing_over)
+        most = most_bytes, most_bytes_alone
+        piece = _piece(program, encoding, values, start, most, bytes_of_a_row, passing_over)
         bytes_of_a_row = encoding.pos * 9 // 8 // max(piece.end - start, 1) + 16
         yield piece
         start = piece.end
@@ -82,10 +99,11 @@ def _piece(
     encoding: kernel.Encoding,
     values: pa.Array,
     start: int,
-    most_bytes: int,
+    most_of: tuple[int, int],
     bytes_of_a_row: int,
     passing_over: bool,
 ) -> Piece:
+    most_bytes, most_bytes_alone = most_of
     last = len(values)
     rows = min(last - start, max(most_bytes // 8, 1))  # offsets are a part of the bound, too
     room = min(max(rows * bytes_of_a_row, _LEAST_BYTES), max(most_bytes, _LEAST_BYTES))
@@ -100,17 +118,18 @@ def _piece(
     while True:
         code = encoding.run(memoryview(out).cast("B"), places, bits, start, start + rows)
         alone = encoding.row == start
+        most = most_bytes_alone if alone else most_bytes
+        if code == _FULL and alone and room >= most:
+            code = TOO_LARGE
+        place = "$" if code == TOO_LARGE else program.place_of(encoding.pc)
         if code > 0 and passing_over:
-            faults.append(CannotEncode(encoding.row, program.place_of(encoding.pc), code))
+            faults.append(CannotEncode(encoding.row, place, code))
             encoding.pass_over(places, start)
             continue
         if code > 0 and alone:
-            raise CannotEncode(start, program.place_of(encoding.pc), code)
-        most = MOST_OFFSET if alone else most_bytes
-        if code != _FULL or (room >= most and not alone):
+            raise CannotEncode(start, place, code)
+        if code != _FULL or room >= most:
             break  # where a row behind others is wrong, the next piece begins with it
-        if room >= most:
-            raise CannotEncode(start, "$", TOO_LARGE)
         room = min(2 * room, most)
         larger = pa.allocate_buffer(room)
         memoryview(larger).cast("B")[: encoding.pos] = memoryview(out).cast("B")[: encoding.pos]

@@ -10,7 +10,7 @@
 | binary | a string in base64 |
 | date | a string such as 2024-05-06 |
 | timestamp, timestamp_ntz | a string as ISO 8601 has it: with a zone, without one |
-| struct | an object; names that are not fields are left out |
+| struct | an object; names that are not fields are left out, or go to the column of rescued fields |
 | map of string | an object |
 | array | an array |
 """
@@ -52,13 +52,25 @@ class JsonLayout:
     root: JsonNode
     columns: list[Column]
     levels: int
+    record: JsonNode  # as the records are: the root without the column of rescued fields
+    rescued: int  # that column, the last within the root; 0: there is none
 
-    def __init__(self, data_type: pa.DataType) -> None:
+    def __init__(self, data_type: pa.DataType, rescues: bool = False) -> None:
+        """`rescues`: add a column of rescued fields to a struct."""
         if not (pa.types.is_struct(data_type) or pa.types.is_list(data_type) or pa.types.is_map(data_type)):
             raise SchemaError(f"$: a record is read as a struct, a map or an array, not as {data_type}")
         builder = _Builder()
-        self.root = builder.add(pa.field("", data_type, False), 0, "$", 0)
+        self.root = self.record = builder.add(pa.field("", data_type, False), 0, "$", 0)
         self.columns = builder.columns
+        self.rescued = 0
+        if rescues:
+            if not pa.types.is_struct(data_type):
+                raise SchemaError(f"$: a record is read as {data_type}, which lacks no fields: only a struct does")
+            self.rescued = len(self.columns)
+            column = builder.add(pa.field("", pa.string()), 0, "$", 0)
+            self.columns[0].last = len(self.columns)
+            fields = [*data_type, pa.field("", pa.string())]
+            self.root = JsonNode(0, pa.struct(fields), False, (*self.record.children, column))
         self.columns[0].never_null = False  # a bad record is null
         self.levels = builder.levels
 

@@ -72,9 +72,9 @@ cdef class JsonDecoding(Decoding):
     cdef int[::1] _words
     cdef const unsigned long long[::1] _fives
     cdef unsigned char[::1] _passed, _scratch
-    cdef Py_ssize_t _longest, _field
+    cdef Py_ssize_t _longest, _field, _rescued, _member
     cdef int _state
-    cdef bint _negative, _whole, _exact
+    cdef bint _negative, _whole, _exact, _lacks
     cdef unsigned long long _mantissa
     cdef long long _exponent
 
@@ -87,6 +87,9 @@ cdef class JsonDecoding(Decoding):
                    byte=cython.int, op=cython.int, column=Py_ssize_t, out="unsigned char*", field=Py_ssize_t,
                    start=Py_ssize_t)
     cdef int _record(self, const unsigned char* data, Py_ssize_t end, Py_ssize_t data_end) noexcept nogil
+
+    @cython.locals(size=Py_ssize_t, out="unsigned char*", begin=Py_ssize_t, at=Py_ssize_t, into="unsigned char*")
+    cdef bint _rescue(self, const unsigned char* data, Py_ssize_t end, Py_ssize_t index) noexcept nogil
 
     @cython.locals(words="int*", constants="const unsigned char*", column=Py_ssize_t, start=Py_ssize_t, entry=Py_ssize_t, field=Py_ssize_t, size=Py_ssize_t,
                    flags=cython.int)

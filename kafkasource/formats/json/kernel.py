@@ -10,6 +10,9 @@ without room stops the machine before the value that needs it.
 Whatever is read is JSON as RFC 8259 has it, to the last byte, also where no column takes it. A field that comes twice
 counts as it came last. Fields mostly come in the order of the record before, so the expected name is compared first.
 
+With a column of rescued fields, a member of the record that no column takes whole is copied there as text: the name
+is unknown, or one within it is. The column is closed by a brace at each time, which the next member overwrites.
+
 A double is the nearest one: by one multiplication where that is exact, by the 128 bits of a power of five (Lemire,
 "Number Parsing at a Gigabyte per Second"), and by Python's `float` where more than 19 digits leave two.
 
@@ -596,7 +599,8 @@ def nearest(fives: Any, mantissa: int, power: int, wide: bool) -> int:
 class JsonDecoding(Decoding):
     """Texts to the columns of one type, by words that it writes to: which name is expected next.
 
-    `entry`: the root's node; `longest`: the bytes of the longest name.
+    `entry`: the root's node; `longest`: the bytes of the longest name; `rescued`: the column of rescued fields, which
+    only a struct has; 0: there is none.
     """
 
     def __init__(
@@ -606,9 +610,13 @@ class JsonDecoding(Decoding):
         constants: memoryview,
         depth: int,
         longest: int,
+        rescued: int,
         columns: Sequence[tuple[int, int, int, int]],
     ) -> None:
         Decoding.__init__(self, code, memoryview(struct.pack("=i", entry)).cast("i"), constants, depth, columns)
+        self._rescued = rescued
+        self._lacks = False  # no column takes all of the member that begins at `_member`
+        self._member = 0
         self._words = code
         self._fives = memoryview(_FIVES).cast("Q")
         self._passed = memoryview(bytearray(MOST_DEPTH + 1))  # for each level without a column: whether it is an object
@@ -646,6 +654,7 @@ class JsonDecoding(Decoding):
         """Read a record as `Decoding._record` does. `_pc` is the node that is read."""
         if not self._paused:
             self._state = AT_VALUE
+            self._lacks = False
             failure = self._unframed(data, self._pos, end)
             if failure:
                 return failure
@@ -664,6 +673,8 @@ class JsonDecoding(Decoding):
                 if depth == 0:
                     self._pc = self._entries[0]
                     return TRAILING if pos < end else 0
+                if self._lacks and depth == 1 and not self._rescue(data, pos, index):
+                    return self._wait(self._rescued, self.wanted, state, pos, index, depth)
                 node = self._stack[depth - 1, FRAME_NODE]
                 self._pc = node
                 if pos >= end:
@@ -706,6 +717,8 @@ class JsonDecoding(Decoding):
                 if byte != 34:
                     return BAD_JSON
                 start = pos
+                if depth == 1:
+                    self._member = pos
                 pos = self._name(node, data, pos, end, index, depth)
                 if pos == -1:
                     return self._wait(self.wanted_column, self.wanted, state, start, index, depth)
@@ -719,6 +732,7 @@ class JsonDecoding(Decoding):
                     return BAD_JSON
                 pos += 1
                 if field == 0:  # no column has this name
+                    self._lacks = self._rescued > 0
                     pos = self._pass(data, pos, end, depth)
                     if pos < 0:
                         return -1 - pos
@@ -787,6 +801,28 @@ class JsonDecoding(Decoding):
                 return -1 - pos
             put_bit(buffer_of(self, column, VALID_AT), index, 1)
             state = BEHIND_VALUE
+
+    def _rescue(self, data: Memory, end: int, index: int) -> bool:
+        """Append the member that ends before `end`, space aside, to the rescued fields. False: no room (`wanted`)."""
+        while data[end - 1] <= 32:
+            end -= 1
+        size = end - self._member
+        out = buffer_of(self, self._rescued, VALUES_AT)
+        begin = signed32(out, index)
+        at = signed32(out, index + 1)
+        if at > begin:
+            at -= 1  # the brace
+        if size + 2 > self._table[self._rescued, ROOM] - at:
+            self.wanted = at + size + 2
+            return False
+        into = buffer_of(self, self._rescued, DATA_AT)
+        into[at] = 123 if at == begin else 44
+        self._copy(into, at + 1, data, self._member, size)
+        into[at + 1 + size] = 125
+        store32(out, index + 1, at + size + 2)
+        put_bit(buffer_of(self, self._rescued, VALID_AT), index, 1)
+        self._lacks = False
+        return True
 
     def _name(self, node: int, data: Memory, pos: int, end: int, index: int, depth: int) -> int:
         """Read the name of a struct's field, whose entry is then `_field` (0: no column has the name), or a map's key

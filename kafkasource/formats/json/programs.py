@@ -42,13 +42,16 @@ class JsonProgram(Words):
         super().__init__([0])  # so that no entry is at 0, which says that there is none
         self._depth = 0
         self._longest = 0  # bytes of a name
-        self._entry = self._node(layout.root, "$", 1)
+        self._rescued = layout.rescued
+        self._entry = self._node(layout.record, "$", 1)
         self._places.sort()
         self._words = bytes(self.code)
 
     def decoding(self, columns: Sequence[tuple[int, int, int, int]]) -> kernel.JsonDecoding:
         words = memoryview(bytearray(self._words)).cast("i")  # which it writes to
-        return kernel.JsonDecoding(words, self._entry, self.constants, self._depth, self._longest, columns)
+        return kernel.JsonDecoding(
+            words, self._entry, self.constants, self._depth, self._longest, self._rescued, columns
+        )
 
     def _node(self, node: JsonNode, place: str, depth: int) -> int:
         """Its words, and those of what is within it."""

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafkasource.formats.decoding.opcodes import ERRORS
 from kafkasource.formats.framing import HEADER_NAMES, MOST_FRAME_BYTES, Side, frame_of, frame_of_header
 from kafkasource.formats.json.decode import JsonDecoder
 from kafkasource.formats.json.opcodes import ERRORS as JSON_ERRORS
-from kafkasource.formats.rows import BadRow, TypedPiece
 from kafkasource.formats.schema_source import SchemaId
+from kafkasource.formats.typed_pieces import BadRow, Lacking, TypedPiece
 
 REASONS = {**ERRORS, **JSON_ERRORS}
+_MOST_NAMED = 1 << 16  # characters of a text whose fields are named
 
 
 class JsonRows:
-    """`formats.rows.TypedRows`."""
+    """`formats.typed_pieces.TypedRows`."""
 
-    def __init__(self, data_type: pa.DataType, side: Side = "value") -> None:
-        """SchemaError with the place where there is no column for the type."""
-        self._decoder = JsonDecoder(data_type)
+    def __init__(self, data_type: pa.DataType, side: Side = "value", *, rescues: bool = False) -> None:
+        """`rescues`: pieces have the fields that the columns lack. SchemaError with the place where there is no column
+        for the type."""
+        self._decoder = JsonDecoder(data_type, rescues=rescues)
+        self._rescues = rescues
         self._side: Side = side
         self.type: pa.DataType = data_type
 
@@ -37,7 +42,26 @@ class JsonRows:
                 )
                 for fault in piece.faults()
             )
-            yield TypedPiece(piece.array, piece.start, piece.end, bad)
+            if self._rescues:
+                yield _with_rescued(piece.array, piece.start, piece.end, bad)
+            else:
+                yield TypedPiece(piece.array, piece.start, piece.end, bad)
+
+
+def _with_rescued(array: pa.StructArray, start: int, end: int, bad: tuple[BadRow, ...]) -> TypedPiece:
+    """Take the last field, which is the rescued ones, out of a whole array. The fields of one record are named."""
+    *fields, rescued = [array.field(number) for number in range(array.type.num_fields)]
+    data_type = pa.struct(list(array.type)[:-1])
+    typed = pa.Array.from_buffers(data_type, len(array), array.buffers()[:1], children=fields)
+    lacking: tuple[Lacking, ...] = ()
+    if rescued.null_count < len(rescued):
+        text = rescued[pc.index(rescued.is_valid(), True).as_py()].as_py()
+        try:
+            names = tuple(json.loads(text)) if len(text) <= _MOST_NAMED else ()
+        except (ValueError, RecursionError):  # a number of more digits than Python reads
+            names = ()
+        lacking = (Lacking(None, names or ("not named here",)),)
+    return TypedPiece(typed, start, end, bad, rescued, lacking)
 
 
 def schema_id_of(value: bytes, headers: pa.Scalar | None, side: Side) -> SchemaId | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -12,11 +13,18 @@ from kafkasource import metrics
 from kafkasource.errors import BadRecord, escaped
 from kafkasource.formats.framing import Side
 from kafkasource.formats.reading.formats import BAD_RECORD_TYPE, RowFormats
-from kafkasource.formats.rows import MIB, SIZES_OF_INPUT, BadRow, TypedRows
+from kafkasource.formats.rows import MIB, SIZES_OF_INPUT
+from kafkasource.formats.schema_source import SchemaId
+from kafkasource.formats.typed_pieces import BadRow, Lacking, TypedRows
 from kafkasource.kafka import memory
+from kafkasource.kafka.process import PerProcess, Recent
 from kafkasource.types import BAD_RECORD_COLUMN
 
+log = logging.getLogger("kafkasource.source")
+
 _WANTED_BYTES = 16 * MIB
+_MOST_TOLD = 20  # fields
+_told: PerProcess[Recent[tuple[str, SchemaId | None], bool]] = PerProcess(lambda: Recent(1_000))
 
 
 def typed_batches(
@@ -76,7 +84,12 @@ class _Task:
             for bad_row in piece.bad:
                 found.setdefault(bad_row.row - piece.start, (side, bad_row))
             part = batch.slice(piece.start, count)
-            yield from self._typed(part, others, {**until, side: piece.array}, found)
+            until[side] = piece.array
+            rescued = self._formats.rescued_column
+            if rescued is not None and side == "value":
+                until[rescued] = pa.nulls(count, pa.string()) if piece.rescued is None else piece.rescued
+                _tell(part, until[rescued], rescued, piece.lacking)
+            yield from self._typed(part, others, until, found)
 
     def _rows(
         self, batch: pa.RecordBatch, done: dict[str, pa.Array], bad: dict[int, tuple[Side, BadRow]]
@@ -101,6 +114,20 @@ class _Task:
             done = {**done, BAD_RECORD_COLUMN: _bad_records(batch, bad, self._cluster_id)}
         columns = [done[name] if name in done else batch.column(name) for name in self._formats.columns]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+
+def _tell(batch: pa.RecordBatch, rescued: pa.StringArray, column: str, lacking: Iterable[Lacking]) -> None:
+    """Count the records with rescued fields. Name the fields, once in this process for each topic and schema."""
+    count = len(rescued) - rescued.null_count
+    topic = batch.column("topic")[0].as_py()
+    if count:
+        metrics.count("kafkasource_rescued_records_total", count, topic)
+    for each in lacking:
+        if _told.get().put((topic, each.schema_id), True) is None:
+            schema = "records have" if each.schema_id is None else f"schema id {each.schema_id} has"
+            paths, more = each.paths[:_MOST_TOLD], len(each.paths) - _MOST_TOLD
+            fields = escaped(", ".join(paths)[:2000], keep="") + (f" and {more} more" if more > 0 else "")
+            log.warning("topic %s: %s fields that the columns lack: %s. They are in %s", topic, schema, fields, column)
 
 
 def _count(batch: pa.RecordBatch, bad: dict[int, tuple[Side, BadRow]]) -> None:

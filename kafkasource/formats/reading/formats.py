@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kafkasource.errors import OptionError, SchemaError
+from kafkasource.formats.avro.parse import parse_schema
 from kafkasource.formats.framing import SIDES, Side
 from kafkasource.formats.json.rows import JsonRows
 from kafkasource.formats.json.types_of import column_type
@@ -17,7 +18,8 @@ from kafkasource.formats.reading.record_types import record_types
 from kafkasource.formats.record_formats import record_format
 from kafkasource.formats.registry import subject_of
 from kafkasource.formats.registry.function import FunctionSchemas
-from kafkasource.formats.rows import BareRows, RegisteredRows, TextRows, TypedRows
+from kafkasource.formats.rescue import only_record
+from kafkasource.formats.rows import BareRows, RegisteredRows, TextRows
 from kafkasource.formats.schema_options import (
     MESSAGE_OPTIONS,
     READER_OPTIONS,
@@ -28,7 +30,8 @@ from kafkasource.formats.schema_options import (
     rendering_of,
     schemas_of,
 )
-from kafkasource.formats.schema_source import JSON, KINDS, NoSchemas, RecordType, RegisteredSchema
+from kafkasource.formats.schema_source import AVRO, JSON, KINDS, PROTOBUF, NoSchemas, RecordType, RegisteredSchema
+from kafkasource.formats.typed_pieces import TypedRows
 from kafkasource.kafka.records.arrow.columns import row_schema
 from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
 
@@ -57,13 +60,14 @@ class Format:
     types: tuple[RecordType, ...] = ()  # `recordTypes`
     rendering: Rendering = AS_FROM_PROTOBUF  # of protobuf
     is_bare: bool = False  # records name no schema: `reader` has written them
+    rescues: bool = False  # `rescuedColumn`
 
     def rows(self, schemas: Schemas | None, *, to_first_bad: bool = False) -> TypedRows:
         """`to_first_bad`: as `RegisteredRows` takes it."""
         if self.reader is None:
             return TextRows()
         if self.name == "json":
-            return JsonRows(column_type(self.reader), self.side)
+            return JsonRows(column_type(self.reader), self.side, rescues=self.rescues)
         if self.is_bare:
             return BareRows(self.reader, self.message_name, self.rendering)
         return RegisteredRows(
@@ -74,6 +78,7 @@ class Format:
             types=self.types,
             rendering=self.rendering,
             to_first_bad=to_first_bad,
+            rescues=self.rescues,
         )
 
 
@@ -84,6 +89,7 @@ class RowFormats:
     schemas: Schemas | None  # of writers; None where no format needs them, as JSON does not
     subjects: tuple[str, ...] = ()  # whose versions tasks will need
     memory_budget_bytes: int | None = None
+    rescued_column: str | None = None  # of the fields of values that the columns lack
 
     @classmethod
     def of(
@@ -118,9 +124,14 @@ class RowFormats:
         is_bare = options["schemaIdIn"] == "none"
         of_value = {"value": types}
         formats = [
-            Format(side, name, readers.get(side), messages.get(side), of_value.get(side, ()), rendering, is_bare)
+            Format(
+                *(side, name, readers.get(side), messages.get(side), of_value.get(side, ()), rendering, is_bare),
+                rescues=side == "value" and options["rescuedColumn"] is not None,
+            )
             for side, name in names.items()
         ]
+        if options["rescuedColumn"] is not None:
+            _check_is_struct(readers["value"])
         of_writers = [side for side in registered if names[side] != "json" and not is_bare]
         subjects = [subject_of(topic, side) for topic in topics or () for side in of_writers]
         subjects += [record_type.subject for record_type in types if record_type.subject is not None]
@@ -130,6 +141,7 @@ class RowFormats:
             schemas if of_writers else None,
             tuple(subjects),
             options["memoryBudget"],
+            options["rescuedColumn"],
         )
 
     def with_columns(self, columns: tuple[str, ...]) -> RowFormats:
@@ -143,12 +155,16 @@ class RowFormats:
     @property
     def used(self) -> tuple[Format, ...]:
         """The formats of columns that the rows have."""
-        return tuple(side_format for side_format in self.formats if side_format.side in self.columns)
+        return tuple(
+            side_format
+            for side_format in self.formats
+            if side_format.side in self.columns or (side_format.rescues and self.rescued_column in self.columns)
+        )
 
     @property
     def fetched(self) -> tuple[str, ...]:
         """The columns that are decoded of record batches: an error or a bad record needs more than the rows have."""
-        names = set(self.columns) | {"topic", "partition", "offset"}
+        names = {*self.columns, "topic", "partition", "offset", *(side_format.side for side_format in self.used)}
         if any(side_format.reader is not None and not side_format.is_bare for side_format in self.used):
             names.add("headers")
         if self.has_bad_record:
@@ -159,6 +175,8 @@ class RowFormats:
         """A column of the rows. `others`: the fields of the binary row."""
         if name == BAD_RECORD_COLUMN:
             return pa.field(name, BAD_RECORD_TYPE)
+        if name == self.rescued_column:
+            return pa.field(name, pa.string())
         for side_format in self.formats:
             if side_format.side == name:
                 return pa.field(name, self.type_of(side_format))
@@ -186,6 +204,20 @@ class RowFormats:
         if isinstance(self.schemas, (FunctionSchemas, RegistrySchemas)):
             return replace(self, schemas=self.schemas.for_tasks(self.subjects))
         return self
+
+
+def _check_is_struct(reader: RegisteredSchema) -> None:
+    """Raise OptionError if the values have no fields, so that `rescuedColumn` means nothing."""
+    is_struct = reader.kind == PROTOBUF or (
+        only_record(parse_schema(reader.text, reader.texts_by_name)) is not None
+        if reader.kind == AVRO
+        else pa.types.is_struct(column_type(reader))
+    )
+    if not is_struct:
+        raise OptionError(
+            "option 'rescuedColumn': by the reader's schema the values are no records with fields, so they lack none. "
+            "Leave the option out"
+        )
 
 
 def _reader_schema(

@@ -87,8 +87,11 @@ def _whole(formats: RowFormats | None) -> StructType:
         )
         for field in binary.fields
     ]
-    bad = [StructField(BAD_RECORD_COLUMN, spark_type(BAD_RECORD_TYPE))] if formats.has_bad_record else []
-    return StructType(fields + bad)
+    if formats.rescued_column is not None:
+        fields.append(StructField(formats.rescued_column, StringType()))
+    if formats.has_bad_record:
+        fields.append(StructField(BAD_RECORD_COLUMN, spark_type(BAD_RECORD_TYPE)))
+    return StructType(fields)
 
 
 def _metadata(one: Format) -> dict[str, str] | None:
@@ -174,14 +177,15 @@ def with_columns_of(schema: StructType, options: Options, formats: RowFormats | 
             f"option 'columns' ({', '.join(options['columns'])}) and .schema() ({', '.join(names)}) must name the same"
             " columns in the same order. Leave out one of the two"
         )
-    if options["includeHeaders"] and "headers" not in names:
-        raise OptionError(
-            "option 'includeHeaders' adds the column 'headers', which .schema() does not name. Name it there, or leave"
-            " out the option"
-        )
-    if options["badRecords"] == "column" and BAD_RECORD_COLUMN not in names:
-        raise OptionError(
-            f"option 'badRecords'=column adds the column {BAD_RECORD_COLUMN!r}, which .schema() does not name. Name it "
-            "there, or leave out the option"
-        )
+    added = {
+        "includeHeaders": "headers" if options["includeHeaders"] else None,
+        "rescuedColumn": options["rescuedColumn"],
+        "badRecords": BAD_RECORD_COLUMN if options["badRecords"] == "column" else None,
+    }
+    for option, name in added.items():
+        if name is not None and name not in names:
+            raise OptionError(
+                f"option {option!r} adds the column {name!r}, which .schema() does not name. Name it there, or leave "
+                "out the option"
+            )
     return options.with_columns(names)

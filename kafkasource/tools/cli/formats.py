@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 from kafkasource.errors import escaped
 from kafkasource.tools.cli.json_values import as_bytes, encode, is_binary, json_values, moments
 from kafkasource.tools.cli.terminal import escaped_bytes
-from kafkasource.types import BAD_RECORD_COLUMN
+from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,12 +83,14 @@ def _shown(column: list[bytes | None], style: Style) -> Iterator[bytes]:
 
 def _json(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
     keys, values = (_members(name, batch.column(name)) for name in ("key", "value"))
-    for row, key, value, bad in zip(_rows(batch), keys, values, _bad_records(batch), strict=True):
+    others = _rescued(batch), _bad_records(batch)
+    for row, key, value, rescued, bad in zip(_rows(batch), keys, values, *others, strict=True):
         headers = row.pop("headers")
         row.update(key)
         row.update(value)
         if headers:
             row["headers"] = [{"key": header["key"], **_bytes_as_json("value", header["value"])} for header in headers]
+        row.update(rescued)
         if bad is not None:
             row[BAD_RECORD_COLUMN] = bad
         text = encode(row)
@@ -100,6 +102,14 @@ def _members(name: str, column: pa.Array) -> Iterator[dict[str, Any]]:
     if is_binary(column):
         return (_bytes_as_json(name, data) for data in column.to_pylist())
     return ({name: value} for value in json_values(column))
+
+
+def _rescued(batch: pa.RecordBatch) -> list[dict[str, str]]:
+    """The column of `rescuedColumn`: a text, as in Spark."""
+    name = next((name for name in batch.schema.names if name not in (*ROW_COLUMNS, BAD_RECORD_COLUMN)), None)
+    if name is None:
+        return [{}] * batch.num_rows
+    return [{} if text is None else {name: text} for text in batch.column(name).to_pylist()]
 
 
 def _bad_records(batch: pa.RecordBatch) -> list[dict[str, Any] | None]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from kafkasource import metrics, options
-from kafkasource.errors import BadRecord
+from kafkasource.errors import BadRecord, OptionError
 from kafkasource.formats.reading.batches import typed_batches
 from kafkasource.formats.reading.formats import RowFormats
 from kafkasource.kafka.memory import Budget
@@ -116,3 +116,78 @@ def test_a_piece_of_columns_that_grow_from_nothing_stays_within_the_decoders_par
     assert pieces[-1]["value"][-1].as_py() == {f"f{n}": n for n in range(100)}
     sizes = [piece["value"].nbytes for piece in pieces]
     assert MIB < max(sizes) <= 4 * MIB  # half of the budget
+
+
+ID = {**NOTHING, "fields": [{"name": "id", "type": "long"}]}
+CITY = {**NOTHING, "fields": [*ID["fields"], {"name": "city", "type": "string"}]}
+
+
+def evolving(schema_id):
+    return json.dumps({1: ID, 2: CITY}[schema_id])
+
+
+def rows_with_rescued_fields(values, topic, columns, **more):
+    given = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": topic, "rescuedColumn": "_rescued", **more}
+    formats = RowFormats.of(options.parse(given, "source"), [topic]).with_columns(columns)
+    count = len(values)
+    there = {
+        "key": pa.array([None] * count, pa.binary()),
+        "value": pa.array(values, pa.binary()),
+        "topic": pa.array([topic] * count),
+        "partition": pa.array([0] * count, pa.int32()),
+        "offset": pa.array(range(count), pa.int64()),
+    }
+    names = [name for name in formats.fetched if name != "headers"]
+    batch = pa.record_batch([there[name] for name in names], names=names)
+    found = []
+    for rows in typed_batches([batch, batch], formats, lambda: None):
+        assert rows.schema == formats.row_schema
+        rows.validate(full=True)
+        found += rows.to_pylist()
+    return found
+
+
+AVRO = {"valueFormat": "avro", "readerSchema": json.dumps(ID), "schemaRegistry": f"{__name__}:evolving"}
+VALUES_OF_TWO = [b"\0\0\0\0\1\2", b"\0\0\0\0\2\4\2a", b"\0\0\0\0\2\4\2"]
+
+
+def test_rescued_fields_are_a_column_counted_and_named_once_for_a_topic_and_schema(caplog):
+    def counted():
+        return metrics.process_counts().snapshot().counters.get(("kafkasource_rescued_records_total", ("fresh",)), 0)
+
+    before = counted()
+    columns = ("value", "offset", "_rescued", "badRecord")
+    rows = rows_with_rescued_fields(VALUES_OF_TWO, "fresh", columns, **AVRO, badRecords="column")
+    assert [row["_rescued"] for row in rows] == [None, '{"city":"a"}', None] * 2
+    assert [row["value"] for row in rows[:3]] == [{"id": 1}, {"id": 2}, None]
+    assert [row["badRecord"] is None for row in rows[:3]] == [True, True, False]
+    assert counted() - before == 2
+    told = [each.getMessage() for each in caplog.records if "lack" in each.getMessage()]
+    assert told == ["topic fresh: schema id 2 has fields that the columns lack: city. They are in _rescued"]
+
+
+def test_rescued_fields_need_no_column_of_the_value():
+    rows = rows_with_rescued_fields(VALUES_OF_TWO[:2], "alone", ("_rescued",), **AVRO)
+    assert rows[:2] == [{"_rescued": None}, {"_rescued": '{"city":"a"}'}]
+
+
+def test_rescued_fields_of_json_are_named_by_a_record_that_has_them(caplog):
+    given = {"valueFormat": "json", "readerSchema": "id BIGINT"}
+    evil = b'{"\\u001b]0;owned\\u0007":1}'
+    rows = rows_with_rescued_fields([b'{"id":1}', evil], "words", ("value", "_rescued"), **given)
+    assert [row["_rescued"] for row in rows[:2]] == [None, evil.decode()]
+    (told,) = [each.getMessage() for each in caplog.records if "lack" in each.getMessage()]
+    assert told == (r"topic words: records have fields that the columns lack: \x1b]0;owned\x07. They are in _rescued")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"valueFormat": "json", "readerSchema": '{"type": "array", "items": {"type": "integer"}}'},
+        {**AVRO, "readerSchema": '{"type": "map", "values": "long"}'},
+        {**AVRO, "readerSchema": json.dumps([ID, {**CITY, "name": "Other"}])},
+    ],
+)
+def test_values_that_are_no_records_have_no_rescued_fields(more):
+    with pytest.raises(OptionError, match=r"'rescuedColumn'.*no records"):
+        rows_with_rescued_fields([], "t", ("value",), **more)

@@ -46,7 +46,7 @@ TYPED_SUITES = [
     "../../formats/test_encode_as_protobuf.py",
     "../../formats/test_json_encode.py",
 ]
-JSON_SUITES = ["../../formats/test_columns_of_json.py"]
+JSON_SUITES = ["../../formats/test_columns_of_json.py", "../../formats/test_rescued_fields.py"]
 # Shifts and alignment are as Cython's own code has them.
 FLAGS = "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=shift,alignment"
 # Of each kernel, a check and its suites.

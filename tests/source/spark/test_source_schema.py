@@ -115,3 +115,21 @@ def test_a_struct_of_json_may_have_comments_on_its_fields_and_keeps_its_nullabil
     shown = schema_of(parsed, formats)["value"].dataType
     assert shown.simpleString() == value.simpleString()
     assert not shown["lines"].dataType.elementType["x"].nullable
+
+
+def test_rescued_fields_are_a_column_of_text_that_a_schema_must_name():
+    more = {"valueFormat": "json", "readerSchema": "id BIGINT", "rescuedColumn": "_rescued", "badRecords": "column"}
+    formats = row_formats(parsed(**more))
+    whole = schema_of(parsed(**more), formats)
+    assert [field.name for field in whole][-2:] == ["_rescued", "badRecord"]
+    assert whole["_rescued"] == StructField("_rescued", StringType())
+    chosen = StructType([whole["_rescued"], whole["offset"], whole["badRecord"]])
+    assert with_columns_of(chosen, parsed(**more), formats)["columns"] == ("_rescued", "offset", "badRecord")
+    with pytest.raises(OptionError, match="option 'rescuedColumn' adds the column '_rescued'"):
+        with_columns_of(StructType([whole["value"], whole["badRecord"]]), parsed(**more), formats)
+    given = StructType([StructField("value", StructType([StructField("id", LongType())])), whole["_rescued"]])
+    del more["readerSchema"], more["badRecords"]
+    assert with_columns_of(given, parsed(**more), row_formats(parsed(**more), given))["columns"] == (
+        "value",
+        "_rescued",
+    )

@@ -183,3 +183,13 @@ def test_headers_are_taken_in_the_shape_of_each_client(headers):
 def test_headers_in_another_shape_are_refused_with_the_shapes_that_are_taken(headers):
     with pytest.raises(ValueError, match=r'headers are \[\{"key": "name", "value": "text"\}\]'):
         from_json({"value": "v", "headers": headers})
+
+
+def test_json_has_the_column_of_rescued_fields_under_its_own_name():
+    texts = ['{"city":"Ulm"}', None, None]
+    stream = io.BytesIO()
+    formats.BY_NAME["json"].open(stream, formats.Style(), ROW_SCHEMA_WITH_HEADERS).write(
+        batch().append_column("_rescued", pa.array(texts, pa.string()))
+    )
+    rows = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [row.get("_rescued") for row in rows] == texts
