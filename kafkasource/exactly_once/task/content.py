@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 from kafkasource.kafka.records.builder import RecordColumns
 
 if TYPE_CHECKING:
-    from kafkasource.kafka.producer.queues import Span
-    from kafkasource.kafka.producer.rows import Rows
+    from kafkasource.kafka.producer.rows import Rows, Span
 
 _MODULUS = 1 << 64
 

@@ -18,7 +18,8 @@ from kafkasource.kafka.producer.batch import Allotment, ProducerBatch
 from kafkasource.kafka.producer.config import ProducerConfig
 from kafkasource.kafka.producer.delivery import Delivery
 from kafkasource.kafka.producer.pool import BufferPoolExhausted
-from kafkasource.kafka.producer.queues import PartitionQueues, Span
+from kafkasource.kafka.producer.queues import PartitionQueues
+from kafkasource.kafka.producer.rows import Span
 from kafkasource.kafka.producer.sharing import Origin, SharedRows
 from kafkasource.kafka.records.builder import RecordColumns, append_spans
 from kafkasource.types import TopicPartition

@@ -21,9 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkasource.errors import KafkaSourceError
-from kafkasource.kafka.producer.rows import Column, InvalidRow, Rows
+from kafkasource.kafka.producer.rows import Column, InvalidRow, Rows, Span
+from kafkasource.kafka.records.arrow.views import int32_values
 from kafkasource.kafka.records.arrow_scalars import scalar
-from kafkasource.kafka.records.partitions import partition_by_key
+from kafkasource.kafka.records.partitions import order_by_partition, partition_by_key
 
 _NONE = scalar(-1, pa.int32())  # no partition yet
 
@@ -146,6 +147,13 @@ def _outside(partitions: Column, count: int) -> int | None:
     bounds: dict[str, int | None] = pc.min_max(partitions).as_py()
     found = (bounds["min"], bounds["max"])
     return next((partition for partition in found if partition is not None and not 0 <= partition < count), None)
+
+
+def by_partition(partitions: Column, count: int) -> tuple[memoryview | None, list[Span]]:
+    """The row numbers in the order of their partitions (None: as they are), and each partition's part of that order."""
+    if count == 1:
+        return None, [(0, 0, len(partitions))]
+    return order_by_partition(int32_values(partitions), count)
 
 
 def int32_array(buffer: memoryview | array[int], count: int) -> Column:

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
-import pyarrow.compute as pc
-
 from kafkasource.errors import BrokerError, ClientClosed, KafkaSourceError
 from kafkasource.kafka import counters, memory
 from kafkasource.kafka.network.metadata import Metadata, TopicMetadata
@@ -20,17 +18,15 @@ from kafkasource.kafka.producer.accumulator import RecordAccumulator
 from kafkasource.kafka.producer.client import Client, Wakeup
 from kafkasource.kafka.producer.config import ProducerConfig
 from kafkasource.kafka.producer.delivery import Delivery
-from kafkasource.kafka.producer.partitioner import Partitioner
+from kafkasource.kafka.producer.partitioner import Partitioner, by_partition
 from kafkasource.kafka.producer.pool import Buffer, BufferPool
 from kafkasource.kafka.producer.producer_id import TaskTransaction
-from kafkasource.kafka.producer.queues import PartitionQueues, Span
+from kafkasource.kafka.producer.queues import PartitionQueues
 from kafkasource.kafka.producer.request import of_transaction
-from kafkasource.kafka.producer.rows import InvalidRow, Rows
+from kafkasource.kafka.producer.rows import InvalidRow, Rows, Span
 from kafkasource.kafka.producer.sender import Sender
 from kafkasource.kafka.producer.sharing import SharedRows
-from kafkasource.kafka.records.arrow.views import int32_values
 from kafkasource.kafka.records.builder import BatchBuilder, RecordColumns
-from kafkasource.kafka.records.partitions import order_by_partition
 from kafkasource.types import TopicPartition
 
 log = logging.getLogger("kafkasource.sink")
@@ -140,17 +136,12 @@ class Producer:
         self._append(rows, partitioner, delivery)
 
     def _append(self, rows: Rows, partitioner: Partitioner, delivery: Delivery) -> None:
-        last_named = 0 if rows.partitions is None else pc.max(rows.partitions).as_py()
-        topic = self.sender.await_topic(rows.topic, max(0, last_named))
+        topic = self.sender.await_topic(rows.topic, rows.last_partition)
         count = max(topic.partitions) + 1
-        partitions = partitioner.partitions(rows, count, available(topic))
+        order, spans = by_partition(partitioner.partitions(rows, count, available(topic)), count)
         columns = RecordColumns(
             rows.keys, rows.values, rows.timestamps_ms, rows.headers, default_timestamp_ms=int(self._wall_clock_ms())
         )
-        order: memoryview | None = None
-        spans = [(0, 0, rows.count)]
-        if count > 1:
-            order, spans = order_by_partition(int32_values(partitions), count)
         self.hand_over(rows.topic, columns, order, spans, delivery)
 
     def hand_over(

@@ -26,12 +26,11 @@ from kafkasource.kafka.producer.config import ProducerConfig
 from kafkasource.kafka.producer.delivery import Delivery
 from kafkasource.kafka.producer.fitting import Fitting
 from kafkasource.kafka.producer.pool import Buffer, BufferPool
+from kafkasource.kafka.producer.rows import Span
 from kafkasource.kafka.records.builder import BatchBuilder, RecordColumns
 from kafkasource.types import NEVER, TopicPartition
 
 LeaderOf = Callable[[TopicPartition], "int | None"]
-Span = tuple[int, int, int]
-"""A partition and [first, last): its positions in the order of rows."""
 
 _NAMED_HOLDERS = 3  # in an error
 

@@ -6,10 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafkasource.errors import KafkaSourceError
 
 Column: TypeAlias = pa.Array
+Span = tuple[int, int, int]
+"""A partition and [first, last): its positions in the order of rows."""
 
 
 class InvalidRow(KafkaSourceError, ValueError):
@@ -28,6 +31,11 @@ class Rows:
     partitions: Column | None  # int32: the user's choice; null: the partitioner's. None: all null
     timestamps_ms: Column | None  # int64; null: now; -1: the record has none
     offsets: Column | None = None  # int64 without nulls: where the rows were read, for a map of offsets
+
+    @property
+    def last_partition(self) -> int:
+        """The highest partition that a row names; 0 where none names one."""
+        return 0 if self.partitions is None else max(0, pc.max(self.partitions).as_py() or 0)
 
     def take(self, indices: Column) -> Rows:
         """The rows at `indices`, copied."""

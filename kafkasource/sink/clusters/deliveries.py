@@ -13,7 +13,7 @@ from kafkasource.errors import AuthorizationFailed, DeadlineExceeded, KafkaSourc
 from kafkasource.exactly_once.task.content import ContentSum
 from kafkasource.kafka.producer.delivery import DeadLetterTopic, Delivery
 from kafkasource.kafka.producer.producer_id import TaskTransaction
-from kafkasource.kafka.producer.queues import Span
+from kafkasource.kafka.producer.rows import Span
 from kafkasource.kafka.records.builder import RecordColumns
 from kafkasource.sink.clusters.offset_spans import StoredAt
 from kafkasource.sink.clusters.slow_cluster import Health, Refusals

@@ -16,8 +16,8 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kafkasource.kafka.producer.queues import Span as RowSpan
 from kafkasource.kafka.producer.rows import Column
+from kafkasource.kafka.producer.rows import Span as RowSpan
 from kafkasource.types import TopicPartition
 
 MOST_SPANS = 64  # for one partition in a task's message

@@ -17,12 +17,10 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkasource.kafka.producer.partitioner import Partitioner, int32_array
-from kafkasource.kafka.producer.queues import Span
-from kafkasource.kafka.producer.rows import Column, Rows
-from kafkasource.kafka.records.arrow.views import int32_values
+from kafkasource.kafka.producer.partitioner import Partitioner, by_partition, int32_array
+from kafkasource.kafka.producer.rows import Column, Rows, Span
 from kafkasource.kafka.records.arrow_scalars import scalar
-from kafkasource.kafka.records.partitions import order_by_partition, partition_by_key
+from kafkasource.kafka.records.partitions import partition_by_key
 from kafkasource.options.java_regex import compile_java
 from kafkasource.sink.clusters.origin import UnlessFrom
 
@@ -82,24 +80,16 @@ class Placer:
             rows = replace(rows, partitions=None)
         partitions = self._partitioner.partitions(rows, count, available)
         if self._producers == 1:
-            if count == 1:
-                return RowsByProducer(None, {0: [(0, 0, rows.count)]})
-            order, spans = order_by_partition(int32_values(partitions), count)
+            order, spans = by_partition(partitions, count)
             return RowsByProducer(order, {0: spans})
         turn, self._turn = self._turn, (self._turn + 1) % self._producers
         places = pc.add(pc.multiply(producers_of(rows, self._producers, turn), scalar(count, pa.int32())), partitions)
-        order, spans = order_by_partition(int32_values(places), self._producers * count)
+        order, spans = by_partition(places, self._producers * count)
         by_producer: dict[int, list[Span]] = {}
         for place, first, last in spans:
             producer, partition = divmod(place, count)
             by_producer.setdefault(producer, []).append((partition, first, last))
         return RowsByProducer(order, by_producer)
-
-
-def by_partition(rows: Rows) -> tuple[memoryview, list[Span]]:
-    """The order of rows that all name their partitions, and each partition's part of it."""
-    assert rows.partitions is not None
-    return order_by_partition(int32_values(rows.partitions), pc.max(rows.partitions).as_py() + 1)
 
 
 def producers_of(rows: Rows, producers: int, turn: int) -> Column:
