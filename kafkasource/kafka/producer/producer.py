@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
+import pyarrow.compute as pc
+
 from kafkasource.errors import BrokerError, ClientClosed, KafkaSourceError
 from kafkasource.kafka import counters, memory
 from kafkasource.kafka.network.metadata import Metadata, TopicMetadata
@@ -23,7 +25,7 @@ from kafkasource.kafka.producer.pool import Buffer, BufferPool
 from kafkasource.kafka.producer.producer_id import TaskTransaction
 from kafkasource.kafka.producer.queues import PartitionQueues
 from kafkasource.kafka.producer.request import of_transaction
-from kafkasource.kafka.producer.rows import InvalidRow, Rows, Span
+from kafkasource.kafka.producer.rows import Column, InvalidRow, Rows, Span
 from kafkasource.kafka.producer.sender import Sender
 from kafkasource.kafka.producer.sharing import SharedRows
 from kafkasource.kafka.records.builder import BatchBuilder, RecordColumns
@@ -154,7 +156,7 @@ class Producer:
         shared: SharedRows | None = None,
     ) -> None:
         """Do what `append` does, for rows that have their partitions: see `RecordAccumulator.append`."""
-        delivery.has_timestamps = delivery.has_timestamps or columns.have_timestamps
+        delivery.has_timestamps = delivery.has_timestamps or _has_timestamps(columns.timestamps_ms)
         if delivery.transaction is not None:
             try:
                 delivery.transaction.enroll(TopicPartition(topic, partition) for partition, _, _ in spans)
@@ -214,6 +216,12 @@ class Producer:
             self._client.close()
             self.pool.trim()
             log.debug("Shutdown of Kafka producer I/O thread has completed")
+
+
+def _has_timestamps(column: Column | None) -> bool:
+    """Does any row have its own timestamp?"""
+    latest_ms = None if column is None else pc.max(column).as_py()
+    return latest_ms is not None and latest_ms >= 0
 
 
 def _gauges(cluster: str, pool: BufferPool) -> counters.Polled:

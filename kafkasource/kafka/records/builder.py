@@ -69,12 +69,6 @@ class RecordColumns:
         return counts.pop()
 
     @cached_property
-    def have_timestamps(self) -> bool:
-        """Does any row have its own timestamp?"""
-        latest_ms = None if self.timestamps_ms is None else pc.max(self.timestamps_ms).as_py()
-        return latest_ms is not None and latest_ms >= 0
-
-    @cached_property
     def source(self) -> kernel.Source:
         """The kernel's views of these columns, made once. They keep Arrow's buffers alive."""
         timestamps: tuple[memoryview, memoryview, int] = (EMPTY, NO_LONGS, 0)

@@ -244,7 +244,8 @@ class FanOut:
         """`counted`: the sum of the task's contents has these records already, as they came."""
         topic = one.target.topic(rows.topic)
         placed = self._placed(rows, one, delivery)
-        one.ledger.hand_over(topic, placed.records if placed else {-1: rows.count}, columns.average_bytes)
+        size = columns.average_bytes if one.target.may_discard else 0.0
+        one.ledger.hand_over(topic, placed.records if placed else {-1: rows.count}, size)
         if placed is None:
             _leave_out(rows, topic, columns, one, counted=counted)
             return

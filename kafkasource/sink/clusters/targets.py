@@ -63,6 +63,11 @@ class ClusterTarget:
         """Does the sink act on its queue? The queue of a write's only cluster holds nobody up."""
         return self.policy != "block" and self.high_watermark_bytes > 0
 
+    @property
+    def may_discard(self) -> bool:
+        """May the sink leave out rows that the cluster should get? Then it tells how many bytes they have."""
+        return self.policy == "discard" or self.max_record_age_ms is not None or self.refused is not None
+
     def topic(self, source: str) -> str:
         """The target's topic for rows of this topic."""
         return source if source == self.dead_letter_topic else self.topic_template.replace(_TOPIC, source)
