@@ -276,7 +276,8 @@ def reader_options(
     if reader.start is not None:
         for name in _STARTS:
             read.pop(name, None)
-        read["startingOffsets"] = json.dumps(offsets_json(reader.start)) if reader.start else "earliest"
+        # `*`: what came since the source's partitions were listed.
+        read["startingOffsets"] = json.dumps({**offsets_json(reader.start), "*": "earliest"})
     if front is not None:
         for name in ("kafka.group.id", "commitOffsets", "groupOwnership"):
             read.pop(name, None)  # the group's offsets are those of the shared reader

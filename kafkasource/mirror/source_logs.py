@@ -33,7 +33,7 @@ def source_now(route: Route, known: Collection[str], first: bool) -> SourceTopic
         missing = set(known) - {tp.topic for tp in partitions}
         ids = {topic: str(its) for topic, its in reader.topic_ids(earliest).items()}
         return SourceTopics(
-            Logs(configured, earliest, isinstance(start, AtOffsets) and start.everywhere == LATEST),
+            Logs(configured, earliest, isinstance(start, AtOffsets) and start.others == LATEST),
             ids,
             reader.deleted(missing, StreamOffset({})) if missing else (),
         )
@@ -48,7 +48,7 @@ def topics_now(route: Route) -> set[str]:
 def _configured(start: Position, partitions: Iterable[TopicPartition], reader: OffsetReader) -> Offsets:
     """The offsets where the options let these partitions start. Partitions that they do not name are left out."""
     covered = start.covered(partitions)
-    if isinstance(start, AtOffsets) and start.everywhere is None:
+    if isinstance(start, AtOffsets):
         topics = {tp.topic for tp in covered}
         start = replace(
             start,

@@ -100,11 +100,11 @@ _EVERY_JOB = (
     Option(
         "startingOffsets",
         JSON,
-        "Start of a new query; one that restarts continues from its checkpoint. `earliest` and `latest` hold for "
+        "Start of a new query; a restart continues from the checkpoint. `earliest` and `latest` hold for "
         'all partitions. JSON names partitions, `{"topic":{"0":23,"1":-2}}` (-2: earliest, -1: latest), or '
-        'topics, `{"topic":"earliest"}`. `committed`: where the group `kafka.group.id` stands; '
-        "`committed:earliest`, `committed:latest`: for partitions without a commit. Default: `earliest` for a "
-        "batch read, `latest` for a stream.",
+        'topics, `{"topic":"earliest"}`; `"*"` is all that it does not name. `committed`: where the group '
+        "`kafka.group.id` stands; `committed:earliest`, `committed:latest`: for partitions without a commit. "
+        "Default: `earliest` for a batch read, `latest` for a stream.",
         used_by=SOURCE,
     ),
     Option(

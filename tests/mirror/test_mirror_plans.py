@@ -6,14 +6,19 @@ import pytest
 from fake_broker import FakeKafka, serve
 from fake_transactions import FakeTransaction
 
+from kafkasource import options
 from kafkasource.errors import OptionError
 from kafkasource.mirror import job, toml_file
 from kafkasource.mirror.flow import Flow
-from kafkasource.mirror.plan import Plan, routes
+from kafkasource.mirror.plan import Plan, reader_options, routes
+from kafkasource.mirror.positions import MirrorReader, PositionRecord
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.origin import UnlessFrom
 from kafkasource.sink.clusters.transactions import guarantees
 from kafkasource.sink.open_transactions import of_clusters
+from kafkasource.source.plan.offsets import EARLIEST
+from kafkasource.source.plan.positions import starting_position
+from kafkasource.types import TopicPartition
 
 A, B, C = ({"kafka.bootstrap.servers": f"{name}1:9092"} for name in "abc")
 PREFIXED = "${source}.${topic}"
@@ -28,6 +33,19 @@ def taken(plan, source, target, topics):
     (route,) = [route for route in routes(plan) if route.source == source]
     (flow,) = [flow for flow in route.flows if flow.target == target]
     return [topic for topic in topics if route.takes(flow, topic)]
+
+
+@pytest.mark.parametrize("known", [{}, {TopicPartition("t", 0): 5}])
+def test_a_partition_that_comes_between_the_plan_and_the_first_micro_batch_is_read_from_its_beginning(known):
+    mirror = plan(Flow("A", "B", topics=("t.*",)))
+    (route,) = routes(mirror)
+    reader = MirrorReader("2", route.rules.flows, known)
+    record = PositionRecord(2, "A", {}, route.rules, (reader,), {}, {})
+    read, _ = reader_options(mirror, route, record, reader)
+    start = starting_position(options.parse(read, "source"), streaming=True)
+    new = TopicPartition("t-new", 0)
+    assert start.written({*known, new}) == {**known, new: EARLIEST}
+    assert start.covered({*known, new}) == {*known, new}
 
 
 def clusters(route):

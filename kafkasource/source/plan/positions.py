@@ -4,7 +4,8 @@ A `Position` is parsed and checked before any broker is asked, and resolved to o
 has three options, and the first given counts, as in the JVM connector: `startingTimestamp`,
 `startingOffsetsByTimestamp`, `startingOffsets`; `ending...` alike. Their JSON is the JVM connector's. An offset may be
 -2 (earliest) or -1 (latest) too, as in Kafka's ListOffsets request, a topic may have one word for all its partitions,
-`{"topic":"earliest"}` (SPARK-58774), and a group's committed offsets can be the start.
+`{"topic":"earliest"}` (SPARK-58774), and so may all that is not named, `{"*":"earliest"}`, which no topic is called. A
+group's committed offsets can be the start.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _OTHER_WORDS = {  # of kcat, of Kafka's and of librdkafka's clients
     **dict.fromkeys(("beginning", "smallest", "start", "-2"), "earliest"),
     **dict.fromkeys(("end", "largest", "newest", "-1"), "latest"),
 }
+_OTHERS = "*"  # in place of a topic: all that the JSON does not name
 _COMMITTED = {"committed": None, "committed:earliest": EARLIEST, "committed:latest": LATEST}
 _OFFSETS_EXAMPLE = 'Expected e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 _TIMES_EXAMPLE = 'Expected e.g. {"topicA": {"0": 123456789, "1": 123456789}, "topicB": {"0": 123456789}}'
@@ -66,36 +68,32 @@ class Position(ABC):
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets(Position):
-    """One word for all, or a word per topic and offsets per partition."""
+    """A word per topic, offsets per partition, and a word for all that they do not name."""
 
-    everywhere: int | None = None  # EARLIEST or LATEST
+    others: int | None = None  # EARLIEST or LATEST; from the command line also real offsets
     topics: Mapping[str, int] = field(default_factory=dict)  # EARLIEST or LATEST
     partitions: Mapping[TopicPartition, int] = field(default_factory=dict)  # also real offsets
 
     def of(self, assigned: Iterable[TopicPartition]) -> Offsets:
         """The offset of each assigned partition; -2 and -1 stay as the user wrote them.
 
-        Raises OptionError unless the user named exactly the assigned partitions: a forgotten one would silently start
-        somewhere.
+        Raises OptionError where the user named other partitions, and for an assigned one of which nothing is said: it
+        would silently start somewhere.
         """
         wanted = set(assigned)
-        if self.everywhere is not None:
-            return dict.fromkeys(wanted, self.everywhere)
         named = set(self.partitions) | {tp for tp in wanted if tp.topic in self.topics}
         stray = sorted(self.topics.keys() - {tp.topic for tp in wanted})
-        if named != wanted or stray:
+        if not named <= wanted or stray or (self.others is None and named != wanted):
             specified = _names(named) + (f" and topics {', '.join(stray)}" if stray else "")
             raise OptionError(
                 f"[KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED] If {self.option} contains specific offsets, you must"
                 f" specify all TopicPartitions. Use -1 for latest, -2 for earliest. Specified: {specified}"
                 f" Assigned: {_names(wanted)}"
             )
-        return {tp: self.partitions[tp] if tp in self.partitions else self.topics[tp.topic] for tp in wanted}
+        return self.written(wanted)
 
     def covered(self, assigned: Iterable[TopicPartition]) -> set[TopicPartition]:
-        if self.everywhere is not None:
-            return set(assigned)
-        return {tp for tp in assigned if tp in self.partitions or tp.topic in self.topics}
+        return set(self.written(assigned))
 
     def was_in_log(self, tp: TopicPartition) -> bool:
         return self.partitions.get(tp, LATEST) >= 0
@@ -104,9 +102,7 @@ class AtOffsets(Position):
         return {tp: offset for tp, offset in self.of(assigned).items() if offset < 0}
 
     def written(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        if self.everywhere is not None:
-            return dict.fromkeys(partitions, self.everywhere)
-        found = {tp: self.partitions.get(tp, self.topics.get(tp.topic)) for tp in partitions}
+        found = {tp: self.partitions.get(tp, self.topics.get(tp.topic, self.others)) for tp in partitions}
         return {tp: offset for tp, offset in found.items() if offset is not None}
 
     def resolve(self, assigned: Iterable[TopicPartition], reader: OffsetReader) -> Offsets:
@@ -250,14 +246,14 @@ def parse_offsets(option: str, text: str) -> AtOffsets:
     text = text.strip()
     word = _WORDS.get(text.lower())
     if word is not None:
-        return AtOffsets(option, everywhere=word)
+        return AtOffsets(option, others=word)
     try:
         topics, partitions = _from_json(text, least=EARLIEST)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise OptionError(
             f"option {option!r}: {_OFFSETS_EXAMPLE} or earliest or latest, got {text}{_hint(text, error)}"
         ) from None
-    return AtOffsets(option, topics=topics, partitions=partitions)
+    return AtOffsets(option, others=topics.pop(_OTHERS, None), topics=topics, partitions=partitions)
 
 
 def _hint(text: str, error: Exception) -> str:
@@ -274,6 +270,8 @@ def _from_json(text: str, *, least: int) -> tuple[dict[str, int], dict[TopicPart
         if isinstance(value, str):
             topics[topic] = _WORDS[value.strip().lower()] if value.strip().lower() in _WORDS else _fail(value)
             continue
+        if topic == _OTHERS:
+            raise ValueError(topic)
         for number, offset in value.items():
             tp = TopicPartition(topic, partition_number(number))
             if type(offset) is not int or not least <= offset < 2**63 or tp in partitions:
@@ -285,7 +283,7 @@ def _from_json(text: str, *, least: int) -> tuple[dict[str, int], dict[TopicPart
 
 
 def _refuse(position: AtOffsets, word: int, message: str, name: str) -> None:
-    if position.everywhere == word:
+    if position.others == word:
         raise OptionError(f"{message} (option {position.option!r})")
     for where, offset in (*position.topics.items(), *position.partitions.items()):
         if offset == word:
@@ -295,10 +293,11 @@ def _refuse(position: AtOffsets, word: int, message: str, name: str) -> None:
 def check_start_before_end(start: Position, end: Position | None) -> None:
     """Raise OptionError for faults in a read's two ends that show without asking a broker."""
     if isinstance(start, AtOffsets) and isinstance(end, AtOffsets):
-        begin, until = start.everywhere, end.everywhere
-        if begin is not None and until is not None and 0 <= until < begin:
-            raise _start_is_greater("offset", start, begin, end, until, "all topics")
-        if not start.topics and not end.topics:
+        begin, until = start.others, end.others
+        if begin is not None and until is not None:
+            if 0 <= until < begin:
+                raise _start_is_greater("offset", start, begin, end, until, "all topics")
+        elif begin is None and until is None and not start.topics and not end.topics:
             _check_each("offset", start, start.partitions, end, end.partitions)
     elif isinstance(start, AtTimestamps) and isinstance(end, AtTimestamps):
         from_ms, until_ms = start.everywhere_ms, end.everywhere_ms

@@ -36,9 +36,9 @@ def position(text: str, *, now_ms: float | None = None) -> Position:
     """An argparse type; see the module."""
     text = text.strip()
     if text.lower() in _WORDS:
-        return AtOffsets(text, everywhere=_WORDS[text.lower()])
+        return AtOffsets(text, others=_WORDS[text.lower()])
     if re.fullmatch(r"\d{1,18}", text):
-        return AtOffsets(text, everywhere=int(text))
+        return AtOffsets(text, others=int(text))
     if re.fullmatch(r"-\d{1,18}", text):
         return LastRecords(text, int(text[1:]))
     return AtTimestamps(text, everywhere_ms=_milliseconds(text, now_ms), else_latest=True)

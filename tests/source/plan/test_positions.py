@@ -68,6 +68,15 @@ def test_a_topic_may_have_one_word_for_all_its_partitions():
     assert parse('{"t":"earliest","u":{"0":5}}').of([T0, T1, U0]) == {T0: EARLIEST, T1: EARLIEST, U0: 5}
 
 
+@pytest.mark.parametrize("word", ["earliest", "latest"])
+def test_one_word_may_stand_for_all_that_is_not_named(word):
+    position = parse(f'{{"t":{{"0":23}},"*":"{word}"}}')
+    assert position.of([T0, T1, U0]) == {T0: 23, T1: parse(word).of([T1])[T1], U0: parse(word).of([U0])[U0]}
+    assert position.covered([T0, T1, U0]) == {T0, T1, U0}
+    with pytest.raises(OptionError, match=r"Specified: \{t-0\} Assigned: \{u-0\}"):
+        position.of([U0])
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -86,6 +95,8 @@ def test_a_topic_may_have_one_word_for_all_its_partitions():
         '{"t":{"0":1,"00":2}}',
         '{"t":{"0":1},"t":{"1":2}}',
         '{"t":"soon"}',
+        '{"*":{"0":3}}',
+        '{"*":3}',
     ],
 )
 def test_malformed_offsets_name_option_value_and_an_example(text):
@@ -277,6 +288,7 @@ def test_what_an_option_gives_to_partitions_is_told_also_where_it_speaks_of_othe
         (start, "latest", "starting offset can't be latest for batch queries on Kafka"),
         (start, '{"t":{"0":-1}}', "startingOffsets for t-0 can't be latest"),
         (start, '{"t":"latest"}', "startingOffsets for t can't be latest"),
+        (start, '{"t":{"0":1},"*":"latest"}', "starting offset can't be latest"),
         (end, "earliest", "ending offset can't be earliest for batch queries on Kafka"),
         (end, '{"t":{"0":-2}}', "endingOffsets for t-0 can't be earliest"),
     ],
@@ -324,6 +336,8 @@ def test_contradicting_start_and_end_are_seen_before_a_broker_is_asked(given, me
     [
         {"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"0":-1}}'},
         {"startingOffsets": '{"t":{"0":5}}', "endingTimestamp": "1"},
+        {"startingOffsets": '{"t":{"0":5},"*":"earliest"}', "endingOffsets": '{"t":{"0":7},"u":{"0":1}}'},
+        {"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"*":"latest"}'},
         {"startingTimestamp": "2", "endingOffsets": '{"t":{"0":1}}'},
         {"startingTimestamp": "2", "endingTimestamp": "2"},
         {"startingTimestamp": "2", "endingTimestamp": "-1"},  # latest

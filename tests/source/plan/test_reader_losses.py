@@ -124,7 +124,7 @@ def test_a_topic_made_again_with_as_many_records_is_a_loss_also_where_a_further_
     cluster, now_s = FakeCluster(t=[(0, 5)]), [0.0]
     cluster.topic_ids["t"] = uuid.uuid4()
     asked = OffsetReader(cluster, SubscribeTopics(("t",)), IsolationLevel.READ_UNCOMMITTED, retry_ms=0)
-    start = AtOffsets("startingOffsets", everywhere=-2)
+    start = AtOffsets("startingOffsets", others=-2)
     positions = FetchPositions(asked, start, fail_on_data_loss=True, clock=lambda: now_s[0])
     positions.begin([T0])
     positions.reached(positions.next_ranges())
