@@ -227,7 +227,7 @@ class Follower:
         some: Any = brokers
         level = random.choice(list(IsolationLevel))
         asked = OffsetReader(some, SubscribeTopics(TOPICS), level, 0, sleep=lambda _: None)
-        start = AtOffsets("startingOffsets", everywhere=EARLIEST)
+        start = AtOffsets("startingOffsets", others=EARLIEST)
         clock = self._now
         self.positions = FetchPositions(asked, start, fail_on_data_loss=calm, assigned=asked.assigned, clock=clock)
         self.positions.begin(asked.assigned())
