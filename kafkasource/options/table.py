@@ -71,6 +71,9 @@ _MAP_ORDER = (
     f"without idempotence a batch that is sent again can land behind later ones, and the map would be wrong. {_NO_MAP}"
 )
 
+SECTIONS: dict[str, tuple[Option, ...]] = {}
+"""The tables of docs/options.md, in the order in which users need them: what every job sets comes first."""
+
 _REGISTRY_URL, *_REGISTRY = REGISTRY_OPTIONS  # the URL is among the typed rows, the others have a page
 
 
@@ -82,7 +85,7 @@ def _writes(*rows: Option) -> tuple[Option, ...]:
     return tuple(replace(row, used_by=SINK) for row in rows)
 
 
-_EVERY_JOB = (
+SECTIONS["every job"] = (
     Option(
         "kafka.bootstrap.servers",
         SERVERS,
@@ -119,7 +122,7 @@ _EVERY_JOB = (
     ),
 )
 
-_START_AND_END = _reads(
+SECTIONS["start and end"] = _reads(
     Option(
         "startingTimestamp",
         TIMESTAMP,
@@ -182,7 +185,7 @@ _START_AND_END = _reads(
     ),
 )
 
-_LOSSES = _reads(
+SECTIONS["losses"] = _reads(
     Option(
         "failOnDataLoss",
         BOOLEAN,
@@ -209,7 +212,7 @@ _LOSSES = _reads(
     ),
 )
 
-_MICRO_BATCHES = _reads(
+SECTIONS["micro-batches"] = _reads(
     Option(
         "maxOffsetsPerTrigger",
         INTEGER,
@@ -248,7 +251,7 @@ _MICRO_BATCHES = _reads(
     ),
 )
 
-_TASKS = _reads(
+SECTIONS["tasks"] = _reads(
     Option(
         "minPartitions",
         INTEGER,
@@ -291,7 +294,7 @@ _TASKS = _reads(
     ),
 )
 
-_COLUMNS = _reads(
+SECTIONS["columns"] = _reads(
     Option("includeHeaders", BOOLEAN, "Add the column `headers`.", default=False),
     Option(
         "columns",
@@ -331,7 +334,7 @@ _COLUMNS = _reads(
     ),
 )
 
-_GROUP = _reads(
+SECTIONS["group"] = _reads(
     Option(
         "kafka.group.id",
         STRING,
@@ -367,7 +370,7 @@ _GROUP = _reads(
     ),
 )
 
-_FETCHING = _reads(
+SECTIONS["fetching"] = _reads(
     Option(
         "kafka.isolation.level",
         ISOLATION_LEVEL,
@@ -456,7 +459,7 @@ _FETCHING = _reads(
     ),
 )
 
-_WRITING = _writes(
+SECTIONS["writing"] = _writes(
     Option(
         "kafka.compression.type",
         choice("none", "gzip", "snappy", "lz4", "zstd"),
@@ -602,7 +605,7 @@ _WRITING = _writes(
     ),
 )
 
-_TRANSACTIONS = _writes(
+SECTIONS["exactly once"] = _writes(
     Option(
         "deliveryGuarantee",
         choice("at_least_once", "exactly_once"),
@@ -670,7 +673,7 @@ _TRANSACTIONS = _writes(
     ),
 )
 
-_TYPED_ROWS = (
+SECTIONS["typed rows"] = (
     Option(
         "valueFormat",
         FORMAT,
@@ -806,7 +809,7 @@ _TYPED_ROWS = (
     ),
 )
 
-_SEVERAL_CLUSTERS = _writes(
+SECTIONS["several clusters"] = _writes(
     Option(
         "clusters",
         JSON,
@@ -922,7 +925,7 @@ _SEVERAL_CLUSTERS = _writes(
     ),
 )
 
-_PROCESS = (
+SECTIONS["process"] = (
     Option(
         "memoryBudget",
         SIZE,
@@ -953,7 +956,7 @@ _PROCESS = (
     ),
 )
 
-_NETWORK = (
+SECTIONS["network"] = (
     Option(
         "kafka.request.timeout.ms",
         MILLISECONDS,
@@ -1056,23 +1059,6 @@ _NETWORK = (
     ),
 )
 
-SECTIONS: dict[str, tuple[Option, ...]] = {
-    "every job": _EVERY_JOB,
-    "start and end": _START_AND_END,
-    "losses": _LOSSES,
-    "micro-batches": _MICRO_BATCHES,
-    "tasks": _TASKS,
-    "columns": _COLUMNS,
-    "group": _GROUP,
-    "fetching": _FETCHING,
-    "writing": _WRITING,
-    "exactly once": _TRANSACTIONS,
-    "typed rows": _TYPED_ROWS,
-    "several clusters": _SEVERAL_CLUSTERS,
-    "process": _PROCESS,
-    "network": _NETWORK,
-}
-"""The tables of docs/options.md, in the order in which users need them: what every job sets comes first."""
 PAGES: dict[str, tuple[Option, ...]] = {"registry": tuple(_REGISTRY), **SECURITY_SECTIONS}
 """The tables of the pages beside it."""
 

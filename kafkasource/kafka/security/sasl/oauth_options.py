@@ -9,30 +9,15 @@ _ENDPOINT = "sasl.oauthbearer.token.endpoint"
 _ASSERTION = "sasl.oauthbearer.assertion"
 
 OPTIONS = (
-    Option(
-        "sasl.login.refresh.window.factor",
-        TEXT,
-        "A token is renewed after this part of its life.",
-        implied="0.8",
-    ),
+    Option("sasl.login.refresh.window.factor", TEXT, "A token is renewed after this part of its life.", implied="0.8"),
     Option(
         "sasl.login.refresh.window.jitter",
         TEXT,
         "At most this part of a token's life is added at random, so that processes do not renew at the same time.",
         implied="0.05",
     ),
-    Option(
-        "sasl.login.refresh.min.period.seconds",
-        TEXT,
-        "Least time between two renewals of a token.",
-        implied="60",
-    ),
-    Option(
-        "sasl.login.refresh.buffer.seconds",
-        TEXT,
-        "A token is renewed this long before it expires.",
-        implied="300",
-    ),
+    Option("sasl.login.refresh.min.period.seconds", TEXT, "Least time between two renewals of a token.", implied="60"),
+    Option("sasl.login.refresh.buffer.seconds", TEXT, "A token is renewed this long before it expires.", implied="300"),
     Option(
         "sasl.login.connect.timeout.ms",
         TEXT,
@@ -99,10 +84,7 @@ OPTIONS = (
         " identityPoolId.",
     ),
     Option(
-        "sasl.oauthbearer.header.urlencode",
-        TEXT,
-        "true encodes id and secret as RFC 6749 wants it.",
-        implied="false",
+        "sasl.oauthbearer.header.urlencode", TEXT, "true encodes id and secret as RFC 6749 wants it.", implied="false"
     ),
     Option(
         "sasl.oauthbearer.jwt.retriever.class",

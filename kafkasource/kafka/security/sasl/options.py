@@ -9,13 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafkasource.errors import OptionError
-from kafkasource.kafka.security.option import (
-    SECRET,
-    TEXT,
-    Option,
-    any_of,
-    shown,
-)
+from kafkasource.kafka.security.option import SECRET, TEXT, Option, any_of, shown
 from kafkasource.kafka.security.sasl import mechanisms
 from kafkasource.kafka.security.sasl.java_class import AMAZONS_HANDLERS, CLIENT_HANDLER, is_one_of
 from kafkasource.kafka.security.secrets import trimmed
