@@ -161,4 +161,4 @@ def test_a_query_whose_brokers_are_gone_for_good_names_them_and_the_option_that_
         proxy.refuse = False
     text = str(reading.query.exception())
     assert single.bootstrap_servers in text
-    assert [option in text for option in waits].count(True) == 1
+    assert any(option in text for option in waits)
