@@ -12,6 +12,7 @@ from kafkasource.kafka.protocol.messages import (
     alter_configs,
     api_versions,
     consumer_group_describe,
+    consumer_group_heartbeat,
     create_acls,
     create_delegation_token,
     create_partitions,
@@ -135,6 +136,7 @@ DESCRIBE_CLUSTER = _api(describe_cluster)
 DESCRIBE_PRODUCERS = _api(describe_producers)
 DESCRIBE_TRANSACTIONS = _api(describe_transactions)
 LIST_TRANSACTIONS = _api(list_transactions)
+CONSUMER_GROUP_HEARTBEAT = _api(consumer_group_heartbeat)
 CONSUMER_GROUP_DESCRIBE = _api(consumer_group_describe)
 
 APIS: dict[int, Api] = {api.key: api for api in tuple(globals().values()) if isinstance(api, Api)}

@@ -46,7 +46,12 @@ def _width(kind: Type, version: int, flexible: bool) -> int:
     if isinstance(kind, Array):
         return 1 if flexible else 4
     fields = (f for f in kind.fields if f.carried_by(version) and f.tag is None)
-    return max(1, sum(_width(f.type, version, flexible) for f in fields) + flexible)
+    widths = (1 if _is_nullable_struct(f, version) else _width(f.type, version, flexible) for f in fields)
+    return max(1, sum(widths) + flexible)
+
+
+def _is_nullable_struct(f: Field, version: int) -> bool:
+    return isinstance(f.type, Struct) and f.nullable_in(version)
 
 
 _LIST_BYTES, _PLACE_BYTES = 64, 24  # an empty list; an element's place in one, which grows in steps
@@ -71,7 +76,8 @@ def _reader(kind: Type, version: int, flexible: bool, nullable: bool) -> Read:
     if isinstance(kind, Primitive):
         return kind.read(nullable, flexible)
     if isinstance(kind, Struct):
-        return struct_reader(kind.fields, version, flexible)
+        read = struct_reader(kind.fields, version, flexible)
+        return (lambda reader: None if reader.int8() < 0 else read(reader)) if nullable else read
     return _array_reader(kind, version, flexible, nullable)
 
 
@@ -79,8 +85,20 @@ def _writer(kind: Type, version: int, flexible: bool, nullable: bool) -> Write:
     if isinstance(kind, Primitive):
         return kind.write(nullable, flexible)
     if isinstance(kind, Struct):
-        return struct_writer(kind.fields, version, flexible)
+        write = struct_writer(kind.fields, version, flexible)
+        return _or_null(write) if nullable else write
     return _array_writer(kind, version, flexible, nullable)
+
+
+def _or_null(write: Write) -> Write:
+    """Writes a struct behind a byte 1, or null as the byte -1."""
+
+    def write_nullable(writer: ByteWriter, value: Value) -> None:
+        writer.int8(-1 if value is None else 1)
+        if value is not None:
+            write(writer, value)
+
+    return write_nullable
 
 
 def _array_reader(array: Array, version: int, flexible: bool, nullable: bool) -> Read:

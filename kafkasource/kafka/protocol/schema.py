@@ -86,7 +86,7 @@ RECORDS = _sized("records", None, 4, *_BYTES, memory_bytes=224)  # null by defau
 
 @dataclass(frozen=True)
 class Struct:
-    """A struct within a struct, without a length of its own."""
+    """A struct within a struct, without a length of its own. If it may be null, a byte comes first: 1, or -1 (null)."""
 
     fields: Sequence[Field]
 

@@ -8,7 +8,12 @@ import pytest
 from message_bodies import full_body, versions, with_defaults
 
 from kafkasource.kafka.protocol import frames
-from kafkasource.kafka.protocol.apis import APIS, CONSUMER_GROUP_DESCRIBE, CREATE_DELEGATION_TOKEN
+from kafkasource.kafka.protocol.apis import (
+    APIS,
+    CONSUMER_GROUP_DESCRIBE,
+    CONSUMER_GROUP_HEARTBEAT,
+    CREATE_DELEGATION_TOKEN,
+)
 from kafkasource.kafka.protocol.message import Message
 from kafkasource.kafka.protocol.schema import Body
 
@@ -23,6 +28,7 @@ BIT_FIELDS = {"topic_authorized_operations", "cluster_authorized_operations", "a
 NOT_ASKED = -(2**31)
 NOT_THEIRS = {
     CONSUMER_GROUP_DESCRIBE.key,
+    CONSUMER_GROUP_HEARTBEAT.key,
     CREATE_DELEGATION_TOKEN.key,
 }  # tests/kafka/protocol/test_kafka_classes.py has them
 
