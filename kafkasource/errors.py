@@ -595,10 +595,14 @@ TABLE: dict[int, ErrorCode] = {
         (108, "NEW_LEADER_ELECTED", FATAL, "Another leader was elected."),
         (109, "OFFSET_MOVED_TO_TIERED_STORAGE", FATAL,
          "The offset was moved to tiered storage; only brokers fetch it there."),
-        (110, "FENCED_MEMBER_EPOCH", FATAL, "The member was fenced by the group coordinator."),
-        (111, "UNRELEASED_INSTANCE_ID", FATAL, "Another member still uses the instance id."),
-        (112, "UNSUPPORTED_ASSIGNOR", FATAL, "The group does not support the assignor."),
-        (113, "STALE_MEMBER_EPOCH", FATAL, "The member's epoch is stale."),
+        (110, "FENCED_MEMBER_EPOCH", FATAL, "The coordinator knows the member with another epoch: join again."),
+        (111, "UNRELEASED_INSTANCE_ID", FATAL,
+         "Another member still uses the group.instance.id: give each its own, or wait until that member's session "
+         "has ended."),
+        (112, "UNSUPPORTED_ASSIGNOR", FATAL,
+         "The group's coordinator does not have the assignor: check kafka.group.remote.assignor."),
+        (113, "STALE_MEMBER_EPOCH", FATAL,
+         "The member's epoch is not the coordinator's any more: the next heartbeat brings the new one."),
         (114, "MISMATCHED_ENDPOINT_TYPE", FATAL,
          "The request went to the wrong kind of endpoint (controller instead of broker, or the reverse)."),
         (115, "UNSUPPORTED_ENDPOINT_TYPE", FATAL, "This kind of endpoint is not supported."),
@@ -697,6 +701,9 @@ ProducerFenced = _class_of(90)
 UnknownTopicId = _class_of(100)
 InconsistentTopicId = _class_of(103)
 TransactionalIdNotFound = _class_of(105)
+FencedMemberEpoch = _class_of(110)
+UnreleasedInstanceId = _class_of(111)
+StaleMemberEpoch = _class_of(113)
 TransactionAbortable = _class_of(120)
 RebootstrapRequired = _class_of(129)
 

@@ -35,6 +35,7 @@ SECONDS = {
     # without
     "sink/test_write_order.py": 190,  # with all files that share three brokers
     "testing/broker/test_secured_broker.py": 170,  # with all files that share the secured broker
+    "kafka/group/test_consumer_group_on_brokers.py": 110,
     "kafka/records/test_builds.py": 45,
     "exactly_once/test_exactly_once_on_brokers.py": 80,
     "kafka/cluster/test_transaction_facts.py": 60,

@@ -31,6 +31,8 @@ class ClientConfig:
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
     connections_max_idle_ms: int = 540_000  # -1: never closed
+    group_protocol: str = "classic"  # of the members of groups; or "consumer" (KIP-848)
+    group_remote_assignor: str | None = None
     broker_version_fallback: str = "auto"  # what a broker is that answers ApiVersions with a close
     receive_message_max_bytes: int = 100 * 1024 * 1024
     receive_buffer_bytes: int = -1  # SO_RCVBUF; -1: the system's

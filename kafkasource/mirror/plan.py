@@ -36,6 +36,10 @@ _OURS = (
     *("clusters", "topic", "createTopic", "onlyTopics", "unlessOrigin", "offsetMap", "refusedTopics"),
 )
 _PREFIX, _GUARANTEE = "transactionalIdPrefix", "deliveryGuarantee"
+_OF_GROUP = (
+    *("kafka.group.id", "commitOffsets", "groupOwnership"),
+    *("kafka.group.protocol", "kafka.group.remote.assignor"),
+)
 _STARTS = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy")
 
 
@@ -279,7 +283,7 @@ def reader_options(
         # `*`: what came since the source's partitions were listed.
         read["startingOffsets"] = json.dumps({**offsets_json(reader.start), "*": "earliest"})
     if front is not None:
-        for name in ("kafka.group.id", "commitOffsets", "groupOwnership"):
+        for name in _OF_GROUP:
             read.pop(name, None)  # the group's offsets are those of the shared reader
         read["endingOffsets"] = json.dumps(offsets_json(front))
     return read, write

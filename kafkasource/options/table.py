@@ -368,6 +368,22 @@ SECTIONS["group"] = _reads(
         ),
         no_effect_in=_BATCH_AND_READER,
     ),
+    Option(
+        "kafka.group.protocol",
+        choice("classic", "consumer"),
+        "The protocol of a group's members: queries with `groupOwnership=exclusive` ([more]"
+        "(reading.md#the-progress-of-a-query)), `pykafka read --group`, `GroupMember`. Other reads have no members. "
+        "`consumer` (KIP-848): the coordinator assigns partitions; it needs Kafka 4.0. `classic`: the members do.",
+        default="classic",
+        no_effect_in=("batch",),
+    ),
+    Option(
+        "kafka.group.remote.assignor",
+        STRING,
+        "How the coordinator assigns: `uniform` or `range`. Default: the coordinator chooses.",
+        only=(Other("kafka.group.protocol", ("consumer",)),),
+        no_effect_in=("batch",),
+    ),
 )
 
 SECTIONS["fetching"] = _reads(

@@ -8,13 +8,14 @@ from collections.abc import Callable
 import fake_groups
 import pytest
 from fake_broker import FakeNet
-from fake_groups import GroupKafka
+from fake_consumer_groups import ConsumerKafka
 from lying_broker import with_lies
 from message_bodies import with_defaults
 
 from kafkasource.errors import KafkaSourceError
 from kafkasource.kafka.group.assignors import ASSIGNORS, assignors_named
 from kafkasource.kafka.group.condition import InterruptibleCondition
+from kafkasource.kafka.group.consumer_membership import ConsumerMembership
 from kafkasource.kafka.group.loop import MemberLoop
 from kafkasource.kafka.group.membership import Membership, Terms
 from kafkasource.kafka.group.states import MemberState
@@ -22,7 +23,7 @@ from kafkasource.kafka.group.states import MemberState
 TURNS = 40
 
 
-class LyingGroup(GroupKafka):
+class LyingGroup(ConsumerKafka):
     def __init__(self, rng: random.Random) -> None:
         super().__init__(nodes=2, topics={"t": 3, "u": 1})
         self.rng = rng
@@ -47,9 +48,10 @@ def alone(work: Callable[[], bool]) -> bool:
 def belong(rng: random.Random) -> MemberState:
     """A member for some turns, polled now and then; the state it ends in. Raises what its user would be told."""
     net = FakeNet(LyingGroup(rng), seed=rng.random())
+    consumer = rng.random() < 0.5  # the coordinator assigns (KIP-848)
     terms = Terms(
         ("t",),
-        assignors_named(rng.sample(list(ASSIGNORS), rng.choice((1, 2)))),
+        () if consumer else assignors_named(rng.sample(list(ASSIGNORS), rng.choice((1, 2)))),
         45_000,
         300_000,
         3_000,
@@ -57,7 +59,7 @@ def belong(rng: random.Random) -> MemberState:
         must_poll=rng.random() < 0.7,
     )
     cluster = net.cluster(default_api_timeout_ms=5_000)
-    membership = Membership(terms, net.now * 1000)
+    membership = (ConsumerMembership if consumer else Membership)(terms, net.now * 1000)
     loop = MemberLoop(
         cluster, "g", membership, InterruptibleCondition(), lambda: net.now * 1000, net.now * 1000 + 60_000
     )

@@ -8,27 +8,27 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import uuid
 from collections.abc import Callable, Iterable
 
-from kafkasource.errors import BootstrapFailed, DeadlineExceeded
+from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError
 from kafkasource.kafka.cluster.caller import checked
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.cluster.routing import GROUP
 from kafkasource.kafka.group import requests
 from kafkasource.kafka.group.condition import InterruptibleCondition
+from kafkasource.kafka.group.consumer_membership import ConsumerMembership
 from kafkasource.kafka.group.consumer_protocol import Assignment
 from kafkasource.kafka.group.membership import Membership
 from kafkasource.kafka.group.racks import NO_RACKS, ReplicaRacks
 from kafkasource.kafka.group.states import REQUESTS, MemberAction, MemberState
 from kafkasource.kafka.network.pending import Pending
-from kafkasource.kafka.protocol.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from kafkasource.kafka.protocol.schema import Body
 from kafkasource.types import TopicPartition
 
 log = logging.getLogger("kafkasource.group")
 
 LEAVE_MS = 1_000  # what was sent is heard even if it is not answered by then
-JOIN_GRACE_MS = 5_000  # beyond the rebalance timeout, as in Java: the coordinator answers late rather than not at all
 MOST_WAIT_MS = 60_000.0
 
 
@@ -122,32 +122,22 @@ class MemberLoop:
             node_id = self._cluster.coordinators.of(GROUP, self._group)
             assignments = self._assign() if action is MemberAction.SYNC_AS_LEADER else {}
         with self._changed.lock:
-            membership = self._membership
-            terms = membership.terms
-            if membership.under_way is not action:
+            if self._membership.under_way is not action:
                 return None  # something happened while we looked for the coordinator
-            if action is MemberAction.JOIN:
-                body = requests.join_body(self._group, membership)
-                timeout = float(max(terms.rebalance_timeout_ms, terms.session_timeout_ms) + JOIN_GRACE_MS)
-                return self._caller.send(node_id, JOIN_GROUP, body, timeout_ms=timeout)
-            if action is MemberAction.HEARTBEAT:
-                body = requests.heartbeat_body(self._group, membership.identity)
-                return self._caller.send(node_id, HEARTBEAT, body, timeout_ms=terms.session_timeout_ms)
-            body = requests.sync_body(self._group, membership, assignments)
-            timeout = float(terms.rebalance_timeout_ms + JOIN_GRACE_MS)
-            return self._caller.send(node_id, SYNC_GROUP, body, timeout_ms=timeout)
+            api, body, timeout_ms = requests.request_of(action, self._group, self._membership, assignments)
+            return self._caller.send(node_id, api, body, timeout_ms=timeout_ms)
 
     def _leave(self) -> None:
-        """Send LeaveGroup once. If no broker receives it, the session ends after its timeout."""
+        """Say once that the member leaves. If no broker receives it, the session ends after its timeout."""
         with self._changed.lock:
             identity = self._membership.leaving
         if identity is None:
             return
-        body = requests.leave_body(self._group, identity)
+        api, body = requests.leave_request(self._group, self._membership, identity)
         network = self._cluster.network
         with contextlib.suppress(Exception), self._caller.giving_up(lambda: network.unreachable, after_ms=LEAVE_MS):
             node_id = self._cluster.coordinators.of(GROUP, self._group)
-            self._caller.wait(self._caller.send(node_id, LEAVE_GROUP, body))
+            self._caller.wait(self._caller.send(node_id, api, body))
 
     def _take_answer(self) -> None:
         pending, request = self._pending, self._request
@@ -155,19 +145,39 @@ class MemberLoop:
             return
         self._pending = self._request = None
         answer: Body = {}
+        names = self._topic_names(pending, request)
         with self._changed.lock:
             now_ms = self._now_ms()
             try:
                 answer = pending.result()
                 with self._caller.reading(pending.api):
                     checked(answer, f"{request.value} of group {self._group!r}")
-                self._tell(request, answer, now_ms)
+                self._tell(request, answer, names, now_ms)
             except Exception as error:
                 self._membership.failed(request, error, now_ms, answer.get("member_id") or "")
             self._changed.notify_all()
 
-    def _tell(self, request: MemberAction, answer: Body, now_ms: float) -> None:
-        if request is MemberAction.JOIN:
+    def _topic_names(self, pending: Pending, request: MemberAction) -> dict[uuid.UUID, str]:
+        """The names of the topics that the answer assigns. A topic that nobody knows by its id yet is left out."""
+        membership = self._membership
+        if not isinstance(membership, ConsumerMembership) or pending.error is not None:
+            return {}
+        rows = (pending.result()["assignment"] or {}).get("topic_partitions", ())
+        names = {topic_id: name for name, topic_id in membership.topic_ids.items()}
+        if any(row["topic_id"] not in names for row in rows):
+            try:
+                with self._caller.giving_up(lambda: membership.under_way is not request):
+                    found = self._cluster.topics.describe(membership.terms.topics, propagation_ms=0)
+            except KafkaSourceError as error:
+                log.debug("group %r: the topics of an assignment are not known yet: %s", self._group, error)
+                return names
+            names |= {topic.topic_id: name for name, topic in found.items() if topic is not None and topic.topic_id}
+        return names
+
+    def _tell(self, request: MemberAction, answer: Body, names: dict[uuid.UUID, str], now_ms: float) -> None:
+        if isinstance(self._membership, ConsumerMembership):
+            self._membership.answered(request, answer, names, now_ms)
+        elif request is MemberAction.JOIN:
             self._membership.joined(answer, now_ms)
         elif request is MemberAction.HEARTBEAT:
             self._membership.heartbeat_done(now_ms)

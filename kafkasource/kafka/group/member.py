@@ -21,7 +21,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from kafkasource.errors import ClientClosed, CommitFailed, DeadlineExceeded, IllegalGeneration, RebalanceInProgress
+from kafkasource.errors import (
+    ClientClosed,
+    CommitFailed,
+    DeadlineExceeded,
+    IllegalGeneration,
+    RebalanceInProgress,
+    StaleMemberEpoch,
+)
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.cluster.groups import check_unknown_topics_last
 from kafkasource.kafka.cluster.routing import GROUP
@@ -29,6 +36,7 @@ from kafkasource.kafka.config import ClientConfig, backoff_ms
 from kafkasource.kafka.group import requests
 from kafkasource.kafka.group.assignors import Assignor, assignors_named
 from kafkasource.kafka.group.condition import InterruptibleCondition
+from kafkasource.kafka.group.consumer_membership import ConsumerMembership
 from kafkasource.kafka.group.loop import MemberLoop
 from kafkasource.kafka.group.membership import COMMIT_ERRORS, Changes, MemberIdentity, Membership, Terms
 from kafkasource.kafka.group.states import MemberState
@@ -50,8 +58,12 @@ class GroupMember:
     `cluster` stays the caller's. The member uses it only on the caller's threads, for commits. `assignors` by name, in
     order of preference; with an eager one among them each rebalance revokes everything. `rebalance_timeout_ms` is also
     how long the user may go without a poll (Java: `max.poll.interval.ms`). With `instance_id` the member is static
-    (KIP-345): a close does not leave the group, and a member that comes back with the id within the session has its
-    partitions again. Raises OptionError for unknown assignors; `poll` raises the errors of brokers.
+    (KIP-345): a close does not leave the group unless `leave_group`, and a member that comes back with the id within
+    the session has its partitions again. Raises OptionError for unknown assignors; `poll` raises the errors of brokers.
+
+    If the cluster's configuration says `group_protocol="consumer"` (KIP-848), the coordinator assigns, by
+    `group_remote_assignor`, and decides on session and heartbeats. `assignors`, `session_timeout_ms` and
+    `heartbeat_interval_ms` have no effect then, and `leave_group` has one only then.
     """
 
     def __init__(
@@ -67,6 +79,7 @@ class GroupMember:
         instance_id: str | None = None,
         rack_id: str | None = None,
         must_poll: bool = True,
+        leave_group: bool = False,
         open_cluster: Callable[[ClientConfig], Cluster] = Cluster,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -74,6 +87,9 @@ class GroupMember:
         self._caller = cluster
         self._clock = clock
         config = cluster.config
+        consumer = config.group_protocol == "consumer"
+        if consumer:
+            assignors, session_timeout_ms = (), SESSION_TIMEOUT_MS  # the brokers' default
         terms = Terms(
             tuple(dict.fromkeys(topics)),
             tuple(each if isinstance(each, Assignor) else assignors_named([each])[0] for each in assignors),
@@ -86,8 +102,10 @@ class GroupMember:
             lambda failures: backoff_ms(
                 failures, config.retry_backoff_ms, config.retry_backoff_max_ms, random.random()
             ),
+            config.group_remote_assignor,
+            leave_group,
         )
-        self._membership = Membership(terms, self._now_ms())
+        self._membership = (ConsumerMembership if consumer else Membership)(terms, self._now_ms())
         self._changed = InterruptibleCondition()
         own = replace(config, default_api_timeout_ms=min(config.default_api_timeout_ms, LOOK_UP_MS))
         self._own_cluster = open_cluster(own)
@@ -128,9 +146,25 @@ class GroupMember:
 
     @property
     def member_id(self) -> str:
-        """The member id that the coordinator gave. Empty before, and again after the coordinator gave the member up."""
+        """The member id in the group. Empty before, and again after the coordinator gave the member up."""
         with self._changed.lock:
             return self._membership.identity.member_id
+
+    @property
+    def generation_id(self) -> int:
+        """The group's generation in which the member is; with the consumer protocol the member epoch. -1: in none."""
+        with self._changed.lock:
+            return self._membership.identity.generation_id
+
+    def awaits_more(self) -> bool:
+        """Whether this member's share may still grow, with the consumer protocol: the coordinator has yet to assign, or
+        other members have to give partitions up. Asks the coordinator."""
+        if not isinstance(self._membership, ConsumerMembership):
+            return False
+        group = self._caller.groups.describe([self.group])[self.group]
+        if group is None or group.state == "Assigning":
+            return True
+        return all(member.to_come for member in group.members if member.member_id == self.member_id)
 
     def poll(self, timeout_s: float = 0.0) -> Changes:
         """The changes since the last poll. Waits at most `timeout_s` for a change.
@@ -188,16 +222,24 @@ class GroupMember:
                 return
             except COMMIT_ERRORS as error:
                 with self._changed.lock:
-                    late = isinstance(error, IllegalGeneration) and self._is_outdated(identity)
+                    late = isinstance(error, (IllegalGeneration, StaleMemberEpoch)) and self._is_outdated(identity)
                     self._membership.commit_failed(identity, error, self._now_ms())
                     self._changed.notify_all()
-                    between = not self._settles()
+                    behind = isinstance(error, StaleMemberEpoch) and self._membership.identity == identity
+                    between = behind or not self._settles()
                 self._own_cluster.caller.wakeup()
-                outdated = outdated or late
-                again = late or (isinstance(error, RebalanceInProgress) and between)
+                outdated = outdated or late or behind
+                again = late or (isinstance(error, (RebalanceInProgress, StaleMemberEpoch)) and between)
                 if not again or self._clock() >= deadline_s:
                     raise CommitFailed(f"group {self.group!r}: the coordinator refused the commit: {error}") from error
-                self._changed.wait_for(self._settles, deadline_s - self._clock() if late else LOOK_AGAIN_S)
+                if behind:
+                    self._await_epoch(identity)
+                else:
+                    self._changed.wait_for(self._settles, deadline_s - self._clock() if late else LOOK_AGAIN_S)
+
+    def _await_epoch(self, stale: MemberIdentity) -> None:
+        """Wait a moment for the heartbeat that brings the next member epoch."""
+        self._changed.wait_for(lambda: self._membership.identity != stale, LOOK_AGAIN_S)
 
     def _is_outdated(self, identity: MemberIdentity) -> bool:
         """Whether the member has moved, or moves now, to another generation than the commit's.

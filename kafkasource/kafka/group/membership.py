@@ -20,10 +20,12 @@ from kafkasource.errors import (
     CoordinatorLoadInProgress,
     DeadlineExceeded,
     FencedInstanceId,
+    FencedMemberEpoch,
     IllegalGeneration,
     MemberIdRequired,
     ProtocolError,
     RebalanceInProgress,
+    StaleMemberEpoch,
     UnknownMemberId,
 )
 from kafkasource.kafka.group.assignors import Assignor, Member, PartitionCounts
@@ -36,10 +38,11 @@ from kafkasource.types import NEVER, TopicPartition
 _EVENTS: dict[type[Exception], MemberEvent] = {  # for other codes, `_event_of` asks their row
     CoordinatorLoadInProgress: MemberEvent.NOT_YET,  # as in Java: the group is still at this coordinator
     IllegalGeneration: MemberEvent.STALE_GENERATION,
+    FencedMemberEpoch: MemberEvent.STALE_GENERATION,
     UnknownMemberId: MemberEvent.UNKNOWN_MEMBER,
     MemberIdRequired: MemberEvent.MEMBER_ID_GIVEN,
 }
-COMMIT_ERRORS = (IllegalGeneration, UnknownMemberId, RebalanceInProgress, FencedInstanceId)
+COMMIT_ERRORS = (IllegalGeneration, StaleMemberEpoch, UnknownMemberId, RebalanceInProgress, FencedInstanceId)
 """Codes of a refused commit: the coordinator no longer knows the member, or not with this generation."""
 
 
@@ -60,7 +63,7 @@ class MemberIdentity:
     """The member's identity in requests and commits."""
 
     member_id: str = ""
-    generation_id: int = -1
+    generation_id: int = -1  # where the coordinator assigns: the member epoch
     instance_id: str | None = None
 
 
@@ -77,6 +80,8 @@ class Terms:
     rack_id: str | None = None
     must_poll: bool = True  # False: the user does not poll, so the member gives partitions up at once
     backoff_ms: Callable[[int], float] = field(default=lambda failures: 100.0)
+    remote_assignor: str | None = None  # where the coordinator assigns; None: it chooses
+    leave_group: bool = False  # where the coordinator assigns: a static member does not only go away, it leaves
 
     @property
     def cooperative(self) -> bool:
@@ -86,6 +91,8 @@ class Terms:
 
 class Membership:
     """See the module. Not for several threads at once."""
+
+    has_given_up = MemberEvent.GIVEN_UP
 
     def __init__(self, terms: Terms, now_ms: float) -> None:
         self.terms = terms
@@ -251,7 +258,7 @@ class Membership:
             self._poll_by_ms = now_ms + self.terms.rebalance_timeout_ms
         self._fire_if_known(MemberEvent.POLLED, now_ms)
         if self._revocation_told:
-            self._fire(MemberEvent.GIVEN_UP, now_ms)
+            self._fire(self.has_given_up, now_ms)
         lost, self._lost = self._lost, frozenset()
         revoked = self._revoking & self.held if self.state is MemberState.REVOKING else frozenset()
         self._revocation_told = bool(revoked)
@@ -312,10 +319,10 @@ class Membership:
         for action in actions:
             self._do(action, now_ms)
         if self.state is MemberState.REVOKING and not self._must_be_told(self._revoking):
-            self._fire(MemberEvent.GIVEN_UP, now_ms)
+            self._fire(self.has_given_up, now_ms)
 
     def _do(self, action: MemberAction, now_ms: float) -> None:
-        if action is MemberAction.LEAVE and (self.terms.instance_id is not None or not self.identity.member_id):
+        if action is MemberAction.LEAVE and not self._leaves:
             return
         if action is MemberAction.LEAVE:
             self.leaving = self.identity
@@ -327,6 +334,11 @@ class Membership:
             self._actions.append(action)
         else:
             _MEMORY[action](self, now_ms)
+
+    @property
+    def _leaves(self) -> bool:
+        """Whether the coordinator hears of the end of the membership."""
+        return self.terms.instance_id is None and bool(self.identity.member_id)
 
     def _succeeded(self, now_ms: float) -> None:
         self.under_way = None

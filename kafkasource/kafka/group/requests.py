@@ -1,16 +1,93 @@
-"""The requests of a group member, in whichever version its coordinator speaks (0.9 and later)."""
+"""The requests of a group member, in whichever version its coordinator speaks (0.9 and later).
+
+Where the coordinator assigns (KIP-848), each of them is a ConsumerGroupHeartbeat.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kafkasource.errors import UnsupportedApiVersion
+from kafkasource.kafka.group.consumer_membership import ConsumerMembership
 from kafkasource.kafka.group.consumer_protocol import PROTOCOL_TYPE, Assignment
 from kafkasource.kafka.group.membership import MemberIdentity, Membership
+from kafkasource.kafka.group.states import MemberAction
+from kafkasource.kafka.protocol.apis import (
+    CONSUMER_GROUP_HEARTBEAT,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    SYNC_GROUP,
+    Api,
+)
 from kafkasource.types import TopicPartition
 
 Body = dict[str, object]
 BodyOf = Callable[[int], Body]
+
+JOIN_GRACE_MS = 5_000  # beyond the rebalance timeout, as in Java: the coordinator answers late rather than not at all
+_LEAVES, _WILL_BE_BACK = -1, -2  # in place of a member epoch
+
+
+def request_of(
+    action: MemberAction, group: str, membership: Membership, assignments: Mapping[str, Assignment]
+) -> tuple[Api, BodyOf, float | None]:
+    """The request of an action, and how long its answer may take; None: as long as any other. For `assignments` see
+    `sync_body`."""
+    terms = membership.terms
+    if isinstance(membership, ConsumerMembership):
+        return CONSUMER_GROUP_HEARTBEAT, consumer_heartbeat_body(group, membership), None
+    if action is MemberAction.JOIN:
+        timeout_ms = max(terms.rebalance_timeout_ms, terms.session_timeout_ms) + JOIN_GRACE_MS
+        return JOIN_GROUP, join_body(group, membership), timeout_ms
+    if action is MemberAction.HEARTBEAT:
+        return HEARTBEAT, heartbeat_body(group, membership.identity), terms.session_timeout_ms
+    return SYNC_GROUP, sync_body(group, membership, assignments), terms.rebalance_timeout_ms + JOIN_GRACE_MS
+
+
+def leave_request(group: str, membership: Membership, identity: MemberIdentity) -> tuple[Api, BodyOf]:
+    if not isinstance(membership, ConsumerMembership):
+        return LEAVE_GROUP, leave_body(group, identity)
+    back = identity.instance_id is not None and not membership.terms.leave_group
+    return CONSUMER_GROUP_HEARTBEAT, lambda _: _which(group, identity, _WILL_BE_BACK if back else _LEAVES)
+
+
+def consumer_heartbeat_body(group: str, membership: ConsumerMembership) -> BodyOf:
+    """Whether it says everything is decided here, and remembered."""
+    terms, identity = membership.terms, membership.identity
+    body = _which(group, identity, max(0, identity.generation_id))
+    if membership.says_all or identity.generation_id <= 0:
+        membership.says_all = False
+        body |= {
+            "rack_id": terms.rack_id,
+            "rebalance_timeout_ms": terms.rebalance_timeout_ms,
+            "subscribed_topic_names": sorted(terms.topics),
+            "server_assignor": terms.remote_assignor,
+            "topic_partitions": [
+                {"topic_id": membership.topic_ids[topic], "partitions": sorted(partitions)}
+                for topic, partitions in _by_topic(membership.owned).items()
+            ],
+        }
+
+    def body_of(version: int) -> Body:
+        if version < 1:
+            raise UnsupportedApiVersion("the broker has only the early access to ConsumerGroupHeartbeat, version 0")
+        return body
+
+    return body_of
+
+
+def _which(group: str, identity: MemberIdentity, epoch: int) -> Body:
+    """A heartbeat that says nothing but whose it is."""
+    instance_id = identity.instance_id
+    return {"group_id": group, "member_id": identity.member_id, "member_epoch": epoch, "instance_id": instance_id}
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return topics
 
 
 def join_body(group: str, membership: Membership) -> BodyOf:

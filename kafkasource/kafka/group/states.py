@@ -7,6 +7,9 @@
         └───────────────────       └──────────── REVOKING ◀────────────────┘
                                      a poll reports what the user loses; its next poll gives that up
 
+Where the coordinator assigns (KIP-848), the answer to the join has the assignment, and later heartbeats change it:
+JOINING leads to STABLE, and so does REVOKING.
+
 A member whose user does not poll is ABSENT: the group continues without it, until the user polls. CLOSED and FAILED
 are final.
 
@@ -34,6 +37,7 @@ class MemberEvent(Enum):
     # The user.
     POLLED = "polled"
     GIVEN_UP = "given up"  # the user polls again after a poll reported what is revoked; or there was nothing to report
+    RELEASED = "released"  # the same where the coordinator assigns: a heartbeat reports it, no new join
     CLOSE = "close"
     # The clock.
     READY = "ready"  # the backoff is over
@@ -45,7 +49,7 @@ class MemberEvent(Enum):
     JOINED_AS_FOLLOWER = "joined as follower"
     MEMBER_ID_GIVEN = "member id given"  # MEMBER_ID_REQUIRED: join again with this id (KIP-394)
     SYNCED = "synced"
-    SYNCED_LESS = "synced with less"  # a cooperative assignment takes something away
+    SYNCED_LESS = "synced with less"  # an assignment takes something away from a cooperative member
     HEARTBEAT_DONE = "heartbeat done"
     REBALANCE = "rebalance"  # the group rebalances, and the user holds what has to be given up before
     REJOIN = "rejoin"  # the group rebalances, and the user holds no such partition
@@ -96,6 +100,7 @@ TRANSITIONS: dict[tuple[MemberState, MemberEvent], tuple[MemberState, tuple[Memb
     # A JoinGroup is under way. A cooperative member still owns what it had.
     (_S.JOINING, _E.JOINED_AS_LEADER): (_S.SYNCING, (_A.SYNC_AS_LEADER,)),
     (_S.JOINING, _E.JOINED_AS_FOLLOWER): (_S.SYNCING, (_A.SYNC,)),
+    (_S.JOINING, _E.SYNCED): (_S.STABLE, ()),
     (_S.JOINING, _E.MEMBER_ID_GIVEN): (_S.JOINING, (_A.JOIN,)),
     (_S.JOINING, _E.REBALANCE): (_S.UNJOINED, (_A.BACK_OFF,)),
     (_S.JOINING, _E.REJOIN): (_S.UNJOINED, (_A.BACK_OFF,)),
@@ -121,6 +126,7 @@ TRANSITIONS: dict[tuple[MemberState, MemberEvent], tuple[MemberState, tuple[Memb
     # A member with an assignment. The coordinator may be lost for as long as the session lasts.
     (_S.STABLE, _E.HEARTBEAT_DUE): (_S.STABLE, (_A.HEARTBEAT,)),
     (_S.STABLE, _E.HEARTBEAT_DONE): (_S.STABLE, ()),
+    (_S.STABLE, _E.SYNCED_LESS): (_S.REVOKING, ()),
     (_S.STABLE, _E.REBALANCE): (_S.REVOKING, (_A.REVOKE,)),
     (_S.STABLE, _E.REJOIN): (_S.JOINING, (_A.JOIN,)),
     (_S.STABLE, _E.UNKNOWN_MEMBER): (_S.UNJOINED, _AS_NEW_MEMBER),
@@ -133,6 +139,7 @@ TRANSITIONS: dict[tuple[MemberState, MemberEvent], tuple[MemberState, tuple[Memb
     (_S.STABLE, _E.CLOSE): (_S.CLOSED, _AWAY),
     # The same, but on its way to the next generation: it knows that the group rebalances.
     (_S.REVOKING, _E.GIVEN_UP): (_S.JOINING, (_A.GIVE_UP, _A.JOIN)),
+    (_S.REVOKING, _E.RELEASED): (_S.STABLE, (_A.GIVE_UP,)),
     (_S.REVOKING, _E.HEARTBEAT_DUE): (_S.REVOKING, (_A.HEARTBEAT,)),
     (_S.REVOKING, _E.HEARTBEAT_DONE): (_S.REVOKING, ()),
     (_S.REVOKING, _E.REBALANCE): (_S.REVOKING, ()),

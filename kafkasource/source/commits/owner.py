@@ -9,24 +9,37 @@ its membership, so brokers refuse commits of a query that is not the owner any m
 Only a consumer of the newer protocol (KIP-848) gets in: Kafka 4 converts the group for it and places the partitions
 itself. Then our share is no longer what our own assignor gave us, and the query ends with an error.
 
+With `kafka.group.protocol=consumer` the driver is a static member. The coordinator refuses a second query, because its
+instance id is the same. It refuses no other consumer. But each member that comes changes our member epoch, and the
+query then looks who is in the group.
+
 A query that stops leaves the group. A killed query stays a member until its session ends. The next query waits for that
 before it gives up.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkasource.errors import DeadlineExceeded, GroupInUse, InconsistentGroupProtocol, KafkaSourceError
+from kafkasource.errors import (
+    DeadlineExceeded,
+    FencedInstanceId,
+    GroupInUse,
+    InconsistentGroupProtocol,
+    KafkaSourceError,
+    UnreleasedInstanceId,
+)
 from kafkasource.kafka.cluster.caller import servers_of
 from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.cluster.groups import MemberDescription
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.group.assignors import Assignor, Members, PartitionCounts, Placement, assign_range
-from kafkasource.kafka.group.member import GroupMember
+from kafkasource.kafka.group.member import SESSION_TIMEOUT_MS, GroupMember
 from kafkasource.kafka.group.racks import NO_RACKS, ReplicaRacks
 from kafkasource.kafka.process import PerProcess
 from kafkasource.source.commits.committer import Commits
@@ -37,15 +50,26 @@ from kafkasource.types import TopicPartition
 if TYPE_CHECKING:
     from kafkasource.options import Options
 
+log = logging.getLogger("kafkasource.source")
+
 SESSION_MS = 10_000  # a killed query keeps others out for this long
 HEARTBEAT_MS = 2_000
 OUTLIVE_S = SESSION_MS / 1000 + 2
+OUTLIVE_CONSUMER_S = SESSION_TIMEOUT_MS / 1000 + 2
 TRY_AGAIN_S = 0.5
+INSTANCE_ID = "kafkasource-exclusive"
+_TAKEN = (InconsistentGroupProtocol, UnreleasedInstanceId, FencedInstanceId)
+"""Another member has the group, or our place in it."""
 
 
 def owner_of(options: Options, config: ClientConfig) -> GroupOwner | None:
     """None: `groupOwnership` is not exclusive."""
     exclusive = options["groupOwnership"] == "exclusive"
+    if not exclusive and config.group_protocol == "consumer":
+        log.warning(
+            "option 'kafka.group.protocol' has no effect: without groupOwnership=exclusive the query is not a member "
+            "of its group"
+        )
     return GroupOwner(config, options["kafka.group.id"]) if exclusive else None
 
 
@@ -66,6 +90,7 @@ class GroupOwner:
     ) -> None:
         self._config = config
         self._group = group
+        self._consumer = config.group_protocol == "consumer"
         self._make = member
         self._clock = clock
         self._sleep = sleep
@@ -83,11 +108,24 @@ class GroupOwner:
             close_at_sigterm(self)
         try:
             mine.member.wait_until_stable(0)
-        except InconsistentGroupProtocol as error:
+        except _TAKEN as error:
             raise self._in_use("was taken over while this query could not reach its coordinator") from error
+        if self._consumer:
+            self._check_alone(mine)
+            return
         given, share = mine.given, mine.member.share
         if share is not None and share != given and given == mine.given:
             raise self._in_use("was joined by a consumer of the newer group protocol")
+
+    def _check_alone(self, mine: _Mine) -> None:
+        """Look who is in the group, if our member epoch has changed: it does so for each member that comes or goes."""
+        assert mine.member is not None
+        epoch = mine.member.generation_id
+        if epoch < 0 or epoch == mine.alone_in:
+            return
+        if any(member.member_id != mine.member.member_id for member in self._members()):
+            raise self._in_use("was joined by another consumer")
+        mine.alone_in = epoch
 
     def committer(self, config: ClientConfig) -> Commits:
         """The object that GroupCommitter commits with in place of a Cluster. It does not need `config`."""
@@ -110,9 +148,14 @@ class GroupOwner:
         self._mine.reset()
 
     def _join(self, cluster: Cluster, topics: list[str]) -> GroupMember:
-        deadline_s = self._clock() + OUTLIVE_S
+        deadline_s = self._clock() + (OUTLIVE_CONSUMER_S if self._consumer else OUTLIVE_S)
         ours = Assignor(f"exclusive-{uuid.uuid4()}", False, self._assign)
         while True:
+            if self._consumer and self._members():  # it would let us in
+                if self._clock() >= deadline_s:
+                    raise self._in_use("has other members")
+                self._sleep(TRY_AGAIN_S)
+                continue
             member = self._make(
                 cluster,
                 self._group,
@@ -121,7 +164,9 @@ class GroupOwner:
                 session_timeout_ms=SESSION_MS,
                 rebalance_timeout_ms=SESSION_MS,
                 heartbeat_interval_ms=HEARTBEAT_MS,
+                instance_id=INSTANCE_ID if self._consumer else None,
                 must_poll=False,
+                leave_group=True,
             )
             try:
                 if member.wait_until_stable(self._config.default_api_timeout_ms / 1000):
@@ -133,7 +178,7 @@ class GroupOwner:
                 )
             except KafkaSourceError as error:
                 member.close()
-                if not isinstance(error, InconsistentGroupProtocol):
+                if not isinstance(error, _TAKEN):
                     raise
                 if self._clock() >= deadline_s:
                     raise self._in_use("has other members") from error
@@ -152,14 +197,18 @@ class GroupOwner:
 
     def _who(self) -> str:
         try:
-            cluster = self._mine.get().cluster
-            assert cluster is not None
-            group = cluster.groups.describe([self._group])[self._group]
+            members = self._members()
         except Exception:  # report the earlier error
             return ""
-        members = group.members if group is not None else ()
         names = [f"{member.member_id} on {member.host}" for member in members[:3]]
         return f" ({', '.join(names)})" if names else ""
+
+    def _members(self) -> Sequence[MemberDescription]:
+        """The group's members now, as its coordinator describes them."""
+        cluster = self._mine.get().cluster
+        assert cluster is not None
+        group = cluster.groups.describe([self._group])[self._group]
+        return group.members if group is not None else ()
 
 
 @dataclass(slots=True)
@@ -169,6 +218,7 @@ class _Mine:
     cluster: Cluster | None = None
     member: GroupMember | None = None
     given: frozenset[TopicPartition] | None = None  # our own assignor gave these, on the member's thread
+    alone_in: int | None = None  # the member epoch in which the group had no other member
 
 
 class _Commits:

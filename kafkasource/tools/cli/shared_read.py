@@ -55,7 +55,8 @@ def read_as_member(
                 had_share = member.joined
                 changed = share.look(0 if share.busy else _IDLE_S)
                 share.step()
-                if had_share and not changed and not share.busy and not arguments.follow:
+                idle = had_share and not changed and not share.busy
+                if idle and not arguments.follow and not member.awaits_more():
                     return
         except KeyboardInterrupt:
             for node in reader.cluster.metadata.nodes():  # it may have come in the middle of a request

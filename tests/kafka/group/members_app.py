@@ -1,6 +1,6 @@
 """One consumer of a group, as a process that can be killed: `ours`, `kafka-python` or `confluent`.
 
-    python members_app.py CLIENT SERVERS GROUP TOPIC [ASSIGNOR]
+    python members_app.py CLIENT SERVERS GROUP TOPIC [ASSIGNOR]      `consumer`: the coordinator assigns (KIP-848)
 
 Says `has PARTITION...` whenever its share changes and `PARTITION OFFSET` of each record, which is committed by then.
 """
@@ -20,6 +20,9 @@ def ours(servers, group, topic, assignor):
     from kafkasource.reader import Reader
 
     start = {"kafka.group.id": group, "startingOffsets": "committed:earliest"}
+    if assignor == "consumer":
+        start["kafka.group.protocol"] = "consumer"
+        assignor = "range"  # it has no effect
     reader = Reader({"kafka.bootstrap.servers": servers, "subscribe": topic, **start})
     positions = reader.positions()
     member = GroupMember(
@@ -80,30 +83,35 @@ def kafka_python(servers, group, topic, assignor):
 def confluent(servers, group, topic, assignor):
     from confluent_kafka import Consumer
 
+    incremental = assignor in ("cooperative-sticky", "consumer")
+
     def tell(consumer, assigned):
-        if assignor == "cooperative-sticky":
+        if incremental:
             consumer.incremental_assign(assigned)
         else:
             consumer.assign(assigned)
         say("has", *sorted({tp.partition for tp in [*assigned, *consumer.assignment()]}))
 
     def revoked(consumer, gone):
-        if assignor == "cooperative-sticky":
+        if incremental:
             left = {tp.partition for tp in consumer.assignment()} - {tp.partition for tp in gone}
             consumer.incremental_unassign(gone)
             say("has", *sorted(left))
         else:
             consumer.unassign()
 
+    classic = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS}
+    if assignor == "consumer":
+        protocol = {"group.protocol": "consumer"}
+    else:
+        protocol = {"partition.assignment.strategy": assignor, **classic}
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
             "group.id": group,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
-            "partition.assignment.strategy": assignor,
-            "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": HEARTBEAT_MS,
+            **protocol,
         }
     )
     consumer.subscribe([topic], on_assign=tell, on_revoke=revoked)

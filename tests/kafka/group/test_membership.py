@@ -258,13 +258,17 @@ PATHS = {
 }
 
 # An eager member that joins holds nothing, and a cooperative one has nothing to give up before it does: the first two
-# cannot happen, and would do as REJOIN does. REJOIN while REVOKING: as REBALANCE. The last two are told as tales.
+# cannot happen, and would do as REJOIN does. REJOIN while REVOKING: as REBALANCE. The next two are told as tales. The
+# last three are of members whose coordinator assigns: test_consumer_membership.py.
 BY_THEMSELVES = {
     (MemberState.JOINING, MemberEvent.REBALANCE),
     (MemberState.SYNCING, MemberEvent.REBALANCE),
     (MemberState.REVOKING, MemberEvent.REJOIN),
     (MemberState.STABLE, MemberEvent.POLL_EXPIRED),
     (MemberState.REVOKING, MemberEvent.POLL_EXPIRED),
+    (MemberState.JOINING, MemberEvent.SYNCED),
+    (MemberState.STABLE, MemberEvent.SYNCED_LESS),
+    (MemberState.REVOKING, MemberEvent.RELEASED),
 }
 
 

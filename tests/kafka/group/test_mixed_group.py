@@ -31,8 +31,9 @@ class Group:
         self._topic = topic
         self.produced = 0
 
-    def start(self, client, *rest):
+    def start(self, client, *rest, name=None):
         command = [sys.executable, APP, client, *self._arguments, *rest]
+        client = name or client
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.processes[client] = process
         self.shares[client] = None

@@ -23,6 +23,7 @@ class Member:
     def __init__(self, *script):
         self._script = list(script)
         self.joined = True
+        self.more = False
         self.commits = []
         self.closed = False
         self.refuses = False
@@ -41,6 +42,9 @@ class Member:
         if isinstance(step, BaseException):
             raise step
         return step
+
+    def awaits_more(self):
+        return self.more
 
     def commit(self, offsets):
         if self.refuses and offsets:
@@ -113,6 +117,19 @@ def run(reader, member, output=None, **arguments):
     finally:
         assert member.closed
     return output.offsets
+
+
+def test_a_member_whose_share_still_grows_waits_for_the_rest():
+    """The consumer protocol: others have to give up partitions first."""
+
+    class Growing(Member):
+        def poll(self, timeout_s):
+            step = super().poll(timeout_s)
+            self.more = bool(self._script)
+            return step
+
+    member = Growing(NOTHING, NOTHING, Changes(assigned=frozenset({T0})), NOTHING, Changes(assigned=frozenset({T1})))
+    assert run(Reader({T0: 2, T1: 1}), member) == [0, 1, 0]
 
 
 def test_the_share_is_read_to_its_end_committed_and_left():

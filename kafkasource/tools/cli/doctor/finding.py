@@ -9,7 +9,7 @@ OK, WARNING, FAILED = "ok", "warning", "FAILED"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at. `remedy` is for what is not ok, or could be better."""
+    """One thing looked at. `remedy` is for what is not ok."""
 
     level: str
     what: str
