@@ -15,6 +15,7 @@ SECONDS = {
     "spark/test_stream_faults.py": 110,  # 30 of them without make extended
     "spark/test_connect.py": 101,
     "spark/test_pipelines.py": 150,  # all of it in make extended
+    "spark/test_recipes.py": 100,  # all of it in make extended
     "spark/test_stopped_queries.py": 70,
     "spark/test_stream.py": 70,
     "kafka/memory/test_memory_in_spark.py": 65,
