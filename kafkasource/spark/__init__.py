@@ -3,7 +3,7 @@
 The modules:
 
 releases    pyspark's data source classes, with stand-ins for an older release
-launcher    starts Spark's JVM for a command of ours
+launcher    starts Spark on this machine for a command of ours
 workers     the interpreter of Spark's Python processes, and its packages
 tracebacks  errors that reach Spark's user as their text alone
 logs        the levels and the format of our log lines in these processes

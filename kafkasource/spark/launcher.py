@@ -1,4 +1,4 @@
-"""Starts Spark's JVM for a command of ours, without the lines that say nothing to its user.
+"""Starts Spark on this machine for a command of ours, without the lines that say nothing to its user.
 
 The JVM, and the shell script that starts it, print these lines before any setting of Spark's logs applies. So the JVM's
 stderr is a pipe, and a thread copies it to ours line by line, for as long as the JVM lives.
@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kafkasource.errors import KafkaSourceError
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
 
 # Seen on Spark 4.0 to 4.3. Each is the start of a line, or of its text after date, time and level.
 _NO_NEWS = (
@@ -29,8 +29,29 @@ _NO_NEWS = (
 )
 
 
-def launch(settings: SparkConf) -> JavaGateway:
-    """The gateway of a new JVM. Signals to our process group do not reach it. Raises KafkaSourceError."""
+def start_spark(name: str, master: str, checkpoint: str, more: Mapping[str, str] | None = None) -> SparkContext:
+    """Start Spark on this machine, with settings that suit it. `checkpoint`: where its queries have theirs. `more`:
+    further settings. Raises KafkaSourceError."""
+    from pyspark import SparkConf, SparkContext
+
+    from kafkasource.spark.releases import CHECKPOINT_FILE_MANAGER
+
+    settings = SparkConf().setAppName(name).setMaster(master)
+    settings.set("spark.log.level", "ERROR")
+    settings.set("spark.ui.showConsoleProgress", "false")  # Spark's bar would be drawn over our lines
+    settings.set("spark.python.unix.domain.socket.enabled", "true")
+    if "://" not in checkpoint or checkpoint.startswith("file:"):
+        # Without Hadoop's native library the defaults start twenty processes in each micro-batch (decision 181).
+        settings.set("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINT_FILE_MANAGER)
+        settings.set("spark.hadoop.fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
+    for key, value in (more or {}).items():
+        settings.set(key, value)
+    return SparkContext(conf=settings, gateway=_launch(settings))
+
+
+def _launch(settings: SparkConf) -> JavaGateway:
+    """The gateway of a new JVM. Signals to our process group do not reach it: the JVM and its workers would end in the
+    middle of a micro-batch."""
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 

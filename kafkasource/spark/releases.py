@@ -8,6 +8,7 @@ whether this pyspark has a feature, not which release it is: vendors bring featu
     HAS_FILTERS                    no      yes     yes       pushFilters
     DataSourceStreamArrowWriter    no      yes     yes
     arrow_type                     has UTC         asks for a time zone
+    CHECKPOINT_FILE_MANAGER        streaming       streaming.checkpointing
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 __all__ = [
+    "CHECKPOINT_FILE_MANAGER",
     "HAS_FILTERS",
     "SPARK_VERSION",
     "TELLS_START_AND_LIMIT",
@@ -108,6 +110,12 @@ if hasattr(datasource, "EqualNullSafe"):
     HAS_FILTERS = True
 else:  # the module that uses filters is not imported then
     HAS_FILTERS = False
+
+# A class of Spark's, by its name: 4.1, which brought filters, has moved it.
+CHECKPOINT_FILE_MANAGER = (
+    f"org.apache.spark.sql.execution.streaming{'.checkpointing' if HAS_FILTERS else ''}"
+    ".FileSystemBasedCheckpointFileManager"
+)
 
 
 def arrow_type(kind: DataType) -> pa.DataType:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.metrics.lag import lag as query_lag
-from kafkasource.spark.launcher import launch
+from kafkasource.spark.launcher import start_spark
 from kafkasource.testing.broker import Broker
 
 if TYPE_CHECKING:
@@ -140,20 +140,18 @@ def _spark(folder: str) -> SparkSession:
     # Workers must run this interpreter. Spark would take python3 from PATH, but a virtual environment may be inactive.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    settings = SparkConf().setMaster("local[2]").setAppName("kafkasource demo")
-    settings.set("spark.ui.enabled", "false")
-    settings.set("spark.sql.shuffle.partitions", "2")
-    settings.set("spark.python.unix.domain.socket.enabled", "true")
-    settings.set("spark.sql.warehouse.dir", f"{folder}/warehouse")
-    settings.set("spark.local.dir", f"{folder}/spark")
-    settings.set("spark.log.level", "ERROR")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": f"{folder}/warehouse",
+        "spark.local.dir": f"{folder}/spark",
+    }
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # else Ctrl-C prints the traces of the call that it interrupts
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        SparkContext(conf=settings, gateway=launch(settings))
+        start_spark("kafkasource demo", "local[2]", folder, settings)
         return SparkSession.builder.getOrCreate()
 
 

@@ -24,7 +24,7 @@ from kafkasource import options
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.kafka.security.quoting import without_password
 from kafkasource.options.spelling import many
-from kafkasource.spark.launcher import launch
+from kafkasource.spark.launcher import start_spark
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -76,7 +76,7 @@ def _run(arguments: argparse.Namespace) -> int:
         print(json.dumps(mirror_flows.as_json(flows), indent=1)) if arguments.json else mirror_flows.show(flows)
         return 0
     with _ended() as end, ExitStack() as ends:
-        spark = _spark()
+        spark = _spark(plan.checkpoint or "")
         end.watch()
         try:
             kafkasource.register(spark)
@@ -161,24 +161,19 @@ def read(file: str, checkpoint: str | None = None) -> Plan:
     return replace(plan, checkpoint=checkpoint) if checkpoint else plan
 
 
-def _spark() -> SparkSession:
+def _spark(checkpoint: str) -> SparkSession:
     """The session of spark-submit, or one of our own on this machine."""
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:  # workers must be this interpreter: a virtual environment need not be active
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     try:
-        from pyspark import SparkConf, SparkContext
+        from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError:
         raise KafkaSourceError("a mirror is a Spark job: pip install 'kafkasource[spark]'") from None
     if not submitted and SparkContext._active_spark_context is None:
-        settings = SparkConf().setMaster("local[*]").setAppName("pykafka mirror").set("spark.log.level", "ERROR")
-        settings.set("spark.python.unix.domain.socket.enabled", "true")
-        settings.set("spark.ui.showConsoleProgress", "false")  # Spark's bar would be drawn over our lines
-        # Signals to our process group (`timeout`, a shell's kill -%1) are ours alone: the JVM and its workers would end
-        # in mid of a micro-batch.
-        SparkContext(conf=settings, gateway=launch(settings))
+        start_spark("pykafka mirror", "local[*]", checkpoint)
     return SparkSession.builder.getOrCreate()
 
 

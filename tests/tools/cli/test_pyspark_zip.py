@@ -9,8 +9,10 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pyspark
 import pytest
 
+from kafkasource.spark import releases
 from kafkasource.tools.cli import main, pyspark_zip
 
 # Modules as in the real file: a package, a module that imports another, a test, a file of another Python.
@@ -149,3 +151,26 @@ def test_a_link_to_the_installed_package_needs_nothing(spark_zip, capsys):
 def test_nothing_is_said_where_spark_brings_no_such_file(spark_zip, capsys):
     spark_zip.unlink()
     assert doctor(capsys) == (0,)
+
+
+@pytest.mark.parametrize("named_by", [None, "LD_LIBRARY_PATH", "HADOOP_HOME"])
+def test_doctor_names_the_setting_for_local_checkpoints_where_hadoop_lacks_its_library(
+    named_by, spark_zip, tmp_path, monkeypatch, capsys
+):
+    for name in ("LD_LIBRARY_PATH", "JAVA_LIBRARY_PATH", "HADOOP_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    folder = tmp_path / "lib" / "native"
+    folder.mkdir(parents=True)
+    (folder / "libhadoop.so").touch()
+    if named_by is not None:
+        monkeypatch.setenv(named_by, str(tmp_path if named_by == "HADOOP_HOME" else folder))
+    assert main(["doctor", "--json"]) == 0
+    found = [finding for finding in json.loads(capsys.readouterr().out) if finding["what"] == "checkpoints"]
+    setting = f"--conf spark.sql.streaming.checkpointFileManagerClass={releases.CHECKPOINT_FILE_MANAGER}"
+    assert [setting in finding["remedy"] for finding in found] == ([True] if named_by is None else [])
+
+
+def test_spark_has_the_class_that_writes_local_checkpoints():
+    (jar,) = Path(pyspark.__file__).parent.glob("jars/spark-sql_2.13-*.jar")
+    with zipfile.ZipFile(jar) as archive:
+        assert f"{releases.CHECKPOINT_FILE_MANAGER.replace('.', '/')}.class" in archive.namelist()

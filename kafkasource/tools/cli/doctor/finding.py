@@ -9,7 +9,7 @@ OK, WARNING, FAILED = "ok", "warning", "FAILED"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at. `remedy` is for what is not ok."""
+    """One thing looked at. `remedy` is for what is not ok, or could be better."""
 
     level: str
     what: str
