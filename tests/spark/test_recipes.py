@@ -163,9 +163,10 @@ class Page:
     def _given(self, sign, typed):
         if sign == ">>>":
             return _lines(repr(eval(self._placed(typed), self.variables)))
-        words = [self.topics.get(word, word) for word in typed.split()]
+        command, *words = [self.topics.get(word, word) for word in typed.split()]
+        assert command == "pykafka"
+        words = [sys.executable, "-m", "kafkasource", *words]
         environment = {**os.environ, "KAFKA_BOOTSTRAP_SERVERS": self.servers}
-        words[0] = str(Path(sys.executable).parent / words[0])
         done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         return sorted(_lines(done.stdout))  # tasks write side by side
