@@ -45,7 +45,7 @@ class KafkaDataSource(DataSource):
         given = {canonical(key).lower() for key in options}
         mine = {key: text for key, text in self.registered_options.items() if canonical(key).lower() not in given}
         super().__init__(mine | options)
-        self._registered_keys = frozenset(mine)
+        self._registered_keys = frozenset(key.lower() for key in mine)  # Spark's dict of options has them so
         self._shipped_files = shipped_files.folder_of_spark()  # pickled to the process that plans a stream
 
     @classmethod
@@ -127,7 +127,9 @@ class KafkaDataSource(DataSource):
         """The options, without those that `register` got for the other role: one format is read and written."""
         others = self._registered_keys
         return {
-            key: text for key, text in self.options.items() if key not in others or not options.is_others(key, role)
+            key: text
+            for key, text in self.options.items()
+            if key.lower() not in others or not options.is_others(key, role)
         }
 
     def _warn_of_secrets(self) -> None:

@@ -36,7 +36,8 @@ def test_a_format_with_a_name_has_its_options_and_a_statement_replaces_each_in_a
 
 def test_a_read_does_not_warn_of_the_registered_options_for_writing_and_the_other_way_round(caplog):
     for_both = OPTIONS | {"kafka.acks": "all", "topic": "bills", "subscribe": "orders", "unknownOptions": "fail"}
-    source = registered(options=for_both | {"valueFormat": "json", "readerSchema": "amount BIGINT"})({})
+    registered_class = registered(options=for_both | {"valueFormat": "json", "readerSchema": "amount BIGINT"})
+    source = registered_class(CaseInsensitiveDict({}))  # as Spark makes it: the keys are in lower case then
     source.reader(source.schema())
     source.writer(StructType().add("value", StructType().add("amount", "long")), overwrite=False)
     assert caplog.messages == []
