@@ -106,7 +106,8 @@ def read_query_id(location: str, within_s: float | None = None) -> str:
         hint = ""
         if location_parts(location)[0] is None:
             hint = (
-                " on this machine. If it lies in Spark's default filesystem, give the full URI (hdfs://..., s3a://...)"
+                " on this machine. A query writes it when it starts. If the checkpoint lies in Spark's default "
+                "filesystem, give the full URI (hdfs://..., s3a://...)"
             )
         raise _unreadable(location, f"there is no file 'metadata'{hint}") from None
     except (OSError, ValueError, ImportError, TimeoutError) as error:

@@ -1107,7 +1107,12 @@ REFUSED: tuple[RefusedOption, ...] = (
 )
 
 # Options that Spark itself adds to those of a source or sink.
-SPARKS_OWN = frozenset({"checkpointlocation", "queryname", "asyncprogresstrackingenabled"})
+SPARKS_OWN = frozenset(
+    {
+        *("checkpointlocation", "queryname", "asyncprogresstrackingenabled"),
+        *("owner", "provider", "location", "external", "comment"),  # properties of a SQL table that names no columns
+    }
+)
 
 BY_KEY = {key.lower(): option for option in OPTIONS for key in (option.name, *option.aliases)}
 BY_NAME = {option.name: option for option in OPTIONS}

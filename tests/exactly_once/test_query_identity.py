@@ -76,7 +76,7 @@ def test_buckets_are_read_by_pyarrow_under_any_of_hadoops_schemes(checkpoint, mo
     [
         (
             "{}/not-there",
-            r"no file 'metadata' on this machine\. If it lies in Spark's default filesystem, give the full",
+            r"no file 'metadata' on this machine\. A query writes it when it starts\. If .* give the full",
         ),
         ("file:{}/not-there", "there is no file 'metadata'"),
         ("{}/broken", "'metadata' is not of a streaming query"),

@@ -50,7 +50,7 @@ class SlowCluster(KafkaSourceError):
     """A cluster with onSlowCluster=fail does not take records as fast as the others."""
 
 
-class _NotThere(DeadlineExceeded):
+class TopicNotPresent(DeadlineExceeded):
     """Brokers answer, and say until the end of the wait that they have no such topic."""
 
 
@@ -291,7 +291,7 @@ class FanOut:
             return None
         try:
             found = self._await_topic(one, topic, partition)
-        except (AuthorizationFailed, InvalidTopic, _NotThere) as error:
+        except (AuthorizationFailed, InvalidTopic, TopicNotPresent) as error:
             of_mirror = one.target.refused is not None
             for_good = of_mirror and (isinstance(error, InvalidTopic) or topic in refusals)
             if one.target.policy != "discard" and not for_good:
@@ -344,7 +344,7 @@ class FanOut:
                 metadata = producer.metadata
                 if metadata.version > before and topic in metadata.topic_errors:  # a broker has said so
                     if wait_ms >= most_ms:
-                        raise _NotThere(str(failed)) from None
+                        raise TopicNotPresent(str(failed)) from None
                     if not health.dead:
                         continue
                 error = failed
