@@ -51,7 +51,7 @@ _PORT_TAKEN = re.compile(r"Address already in use|Failed to bind|BindException|S
 class Broker:
     """A real Kafka on 127.0.0.1: `with Broker() as broker: ... broker.bootstrap_servers`.
 
-    version              as on Maven Central: 3.9 and newer (KRaft), 0.8.2 to 0.11 (with a ZooKeeper of their own)
+    version              as on Maven Central: 3.3 and newer (KRaft), 0.8.2 to 1.1 and 2.4 to 3.2 (with a ZooKeeper)
     nodes                1 or 3, numbered from 1; each is broker and controller (before KRaft: one of them at a time)
     ports                a client port for each node; free ones when absent
     preferred_ports      without `ports`: taken where all of them are free
@@ -126,7 +126,7 @@ class Broker:
 
     @property
     def legacy(self) -> bool:
-        """Whether this is a Kafka from before KRaft, with a ZooKeeper. Before 0.10.1 no API makes topics."""
+        """Whether it runs with a ZooKeeper. Before 0.10.1 no API makes topics."""
         return is_legacy(self._release)
 
     @property
@@ -286,7 +286,7 @@ class Broker:
         """
         self._refuse_existing("restart")
         if version is not None and (self.legacy or is_legacy(release_of(version))):
-            raise OptionError(f"version={version!r}: only a node of a Kafka with KRaft goes to another, from 3.9 on")
+            raise OptionError(f"version={version!r}: only a node of a Kafka with KRaft goes to another, from 3.3 on")
         self.terminate(node)
         if version is not None:
             self._jvms[node] = self._jvm_of(version)
@@ -355,7 +355,7 @@ class Broker:
             ports, data = self._ports[node - 1], self.folder / f"node-{node}"
             extra: dict[str, object] = {"broker.rack": self._racks[node - 1]} if self._racks else {}
             if self._secured is not None:
-                extra |= self._secured.server_properties(ports, self.legacy)
+                extra |= self._secured.server_properties(ports, self._release)
             extra |= self.properties
             if self.legacy:
                 zookeeper = self._ports[0].controller
@@ -375,7 +375,7 @@ class Broker:
 
     def _jvm_of(self, version: str) -> Jvm:
         java, jars = find_java(), kafka_jars(version)
-        flags = performance_flags() + logging_flags(self.folder, self.legacy)
+        flags = performance_flags() + logging_flags(self.folder)
         if self._secured is not None:
             flags += self._secured.jvm_flags(self.legacy)
         return Jvm(java, jars, self.folder, self.heap_mb, flags)

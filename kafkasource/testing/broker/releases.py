@@ -8,11 +8,8 @@ from kafkasource.errors import OptionError
 
 DEFAULT_VERSION = "4.3.1"
 
-# The releases that tests start.
-TRIED = "0.8.2.2, 0.9.0.1, 0.10.2.2, 0.11.0.3, 3.9.2 or 4.3.1"
-
-# Releases with a ZooKeeper that were seen to run under the Java that Spark needs.
-LEGACY = ((0, 8), (0, 9), (0, 10), (0, 11))
+OLDEST = (0, 8, 2)
+KRAFT = (3, 3)  # the first release whose KRaft is for production
 
 # The release that brought it. Kafka 0.8 has PLAINTEXT only.
 SINCE = {
@@ -36,14 +33,16 @@ def release_of(version: str) -> tuple[int, ...]:
     if not match:
         raise OptionError(f"version={version!r}: expected a Kafka release such as {DEFAULT_VERSION}")
     release = tuple(map(int, version.split(".")))
-    if release < (3, 9) and not is_legacy(release):
-        raise OptionError(f"version={version!r}: Broker cannot run this release; use {TRIED}")
+    if release < OLDEST:
+        raise OptionError(f"version={version!r}: Broker runs Kafka 0.8.2 and newer")
+    if (2, 0) <= release < (2, 4):
+        raise OptionError(f"version={version!r}: the ZooKeeper client of Kafka 2.0 to 2.3 fails on Java 14 and newer")
     return release
 
 
 def is_legacy(release: tuple[int, ...]) -> bool:
-    """Is it a release from before KRaft, with a ZooKeeper?"""
-    return release[:2] in LEGACY
+    """Does `Broker` run this release with a ZooKeeper?"""
+    return release < KRAFT
 
 
 def require(release: tuple[int, ...], option: str, what: str) -> None:

@@ -41,6 +41,8 @@ def zookeeper_properties(port: int, data: Path) -> dict[str, str]:
         "clientPortAddress": HOST,
         "maxClientCnxns": "0",  # no limit
         "tickTime": str(_TICK_MS),
+        "4lw.commands.whitelist": "srvr,dump",  # from 3.5 on ZooKeeper refuses dump otherwise
+        "admin.enableServer": "false",  # it would take port 8080
     }
 
 
@@ -52,7 +54,7 @@ def legacy_server_properties(
     data: Path,
     extra: Mapping[str, object],
 ) -> dict[str, str]:
-    """A node (numbered from 1) of a cluster of Kafka `release`, 0.8 to 0.11; `extra` has the last word."""
+    """A node (numbered from 1) of a cluster of Kafka `release`, 0.8 to 3.2; `extra` has the last word."""
     own, replicas = ports[node_id - 1], min(len(ports), 3)
     in_sync = max(1, replicas - 1)
     largest = 10 * 1024 * 1024

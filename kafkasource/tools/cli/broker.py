@@ -24,8 +24,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     start.add_argument(
         "--kafka-version",
         metavar="V",
-        help="0.8.2.2, 0.9.0.1, 0.10.2.2, 0.11.0.3, 3.9.2 or 4.3.1 (the default), or another release from 3.9 on; "
-        "downloaded from Maven Central. docs/cli.md says which has which security",
+        help="a release from 0.8.2 on, but 2.0 to 2.3 (default: 4.3.1); downloaded from Maven Central",
     )
     start.add_argument("--nodes", type=int, choices=(1, 3), help="default: 1")
     start.add_argument(

@@ -144,6 +144,30 @@ def test_a_coordinate_must_be_one():
             Coordinate.parse(text)
 
 
+@pytest.mark.parametrize(
+    ("version", "wanted"),
+    [
+        ("0.9.0.1", ["kafka_2.11:0.9.0.1"]),
+        ("1.0.2", ["kafka_2.11:1.0.2", "jaxb-api:2.3.1!"]),
+        ("1.1.1", ["kafka_2.11:1.1.1", "slf4j-simple:1.7.36!"]),
+        ("2.4.1", ["kafka_2.13:2.4.1", "slf4j-simple:1.7.36!"]),
+        ("4.4.0", ["kafka_2.13:4.4.0", "slf4j-simple:1.7.36!"]),
+    ],
+)
+def test_each_release_comes_in_a_scala_that_it_was_built_for_with_what_java_and_its_log_need(
+    version, wanted, cache, monkeypatch
+):
+    asked = []
+    monkeypatch.setattr(module, "resolve_jars", lambda *coordinates, dest: asked.extend(coordinates))
+    assert module.kafka_jars(version) == cache / f"kafka-{version}"
+    names = [f"{one.artifact}:{one.version}{'' if one.transitive else '!'}" for one in map(parsed, asked)]
+    assert names == wanted
+
+
+def parsed(coordinate):
+    return coordinate if isinstance(coordinate, Coordinate) else Coordinate.parse(coordinate)
+
+
 def test_ivy_is_found_by_pattern_and_without_importing_pyspark(tmp_path, monkeypatch):
     (tmp_path / "pyspark" / "jars").mkdir(parents=True)
     (tmp_path / "pyspark" / "__init__.py").write_text("raise RuntimeError('imported')")

@@ -105,7 +105,7 @@ def test_a_kept_folder_gets_client_certificates_of_its_new_ca(tmp_path):
 def test_clients_are_told_the_advertised_address_and_nodes_have_one_of_their_own(tmp_path):
     security = Security((Listener("SASL_SSL", ("PLAIN",)), Listener("SSL")), USERS)
     secured = SecuredCluster(security, tmp_path, PORTS)
-    properties = secured.server_properties(PORTS[0], legacy=False)
+    properties = secured.server_properties(PORTS[0], (4, 3, 1))
     assert secured.bootstrap_servers() == "127.0.0.1:9192"
     assert secured.bootstrap_servers("ssl") == "127.0.0.1:9095"
     assert secured.bootstrap_servers("PLAINTEXT") == "127.0.0.1:9094"

@@ -52,8 +52,10 @@ def performance_flags() -> tuple[str, ...]:
     return tuple(shlex.split(os.environ.get("KAFKA_JVM_PERFORMANCE_OPTS", "")))
 
 
-def logging_flags(folder: Path, legacy: bool) -> tuple[str, ...]:
-    """Warnings and errors only. Before KRaft Kafka logs by log4j, which reads a file of the cluster's folder."""
-    if legacy:
-        return (f"-Dlog4j.configuration=file:{folder}/log4j.properties",)
-    return ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
+def logging_flags(folder: Path) -> tuple[str, ...]:
+    """Warnings and errors only. Before 1.1 Kafka logs by log4j, which reads a file of the cluster's folder.
+
+    Later releases come without log4j. Their ZooKeeper fails without it, except with this property.
+    """
+    simple = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
+    return (f"-Dlog4j.configuration=file:{folder}/log4j.properties", "-Dzookeeper.jmx.log4j.disable=true", *simple)

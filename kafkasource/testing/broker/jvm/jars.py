@@ -24,6 +24,7 @@ from pathlib import Path
 
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.testing.broker.jvm.home import find_java
+from kafkasource.testing.broker.releases import release_of
 
 DOWNLOAD_TIMEOUT_S = 900
 
@@ -87,12 +88,11 @@ def locked(path: Path) -> Iterator[None]:
 
 def kafka_jars(version: str) -> Path:
     """The folder with the jars of a Kafka broker of this version, downloaded when not there (45 MB, some 35 s)."""
-    folder = cache_dir() / f"kafka-{version}"
-    if version.startswith("0."):  # their Scala; a log4j 1.2 comes along
-        jaxb = () if version.startswith(("0.8", "0.9")) else (JAXB,)
-        resolve_jars(f"org.apache.kafka:kafka_2.11:{version}", *jaxb, dest=folder)
-    else:
-        resolve_jars(f"org.apache.kafka:kafka_2.13:{version}", LOGGING, dest=folder)
+    folder, release = cache_dir() / f"kafka-{version}", release_of(version)
+    scala = "2.11" if release < (2, 4) else "2.13"
+    jaxb = (JAXB,) if (0, 10) <= release < (1, 1) else ()
+    logging = (LOGGING,) if release >= (1, 1) else ()  # a log4j 1.2 comes with the older ones
+    resolve_jars(f"org.apache.kafka:kafka_{scala}:{version}", *jaxb, *logging, dest=folder)
     return folder
 
 

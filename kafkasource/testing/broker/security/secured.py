@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.testing.broker.properties import HOST, NodePorts, render, write_private
+from kafkasource.testing.broker.releases import is_legacy
 from kafkasource.testing.broker.security import jaas
 from kafkasource.testing.broker.security import server as server_security
 from kafkasource.testing.broker.security.acls import Acl, create_acls, delete_acls
@@ -71,10 +72,11 @@ class SecuredCluster:
         """PEM."""
         return self._folder / "ca.pem"
 
-    def server_properties(self, ports: NodePorts, legacy: bool) -> dict[str, object]:
-        """A node's properties for security. `legacy`: for a node from before KRaft."""
-        properties_of = server_security.legacy_security if legacy else server_security.kraft_security
-        return properties_of(self.security, ports, self._server_files)
+    def server_properties(self, ports: NodePorts, release: tuple[int, ...]) -> dict[str, object]:
+        """The properties of a node of this release for security."""
+        if is_legacy(release):
+            return server_security.legacy_security(self.security, ports, self._server_files, release)
+        return server_security.kraft_security(self.security, ports, self._server_files)
 
     def jvm_flags(self, legacy: bool) -> tuple[str, ...]:
         """System properties of the brokers' JVMs."""

@@ -18,7 +18,8 @@ from kafkasource.testing.broker.security import jaas
 from kafkasource.testing.broker.security.settings import SCRAM, Listener, Security
 
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-_LEGACY_AUTHORIZER = "kafka.security.auth.SimpleAclAuthorizer"
+_ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
+_SIMPLE_ACL_AUTHORIZER = "kafka.security.auth.SimpleAclAuthorizer"  # before 2.4
 _JWKS_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 TOKEN_AUDIENCE, TOKEN_ISSUER = "kafka", "kafkasource"  # the claims aud and iss
 SCRAM_ITERATIONS = 4096  # the fewest that Kafka takes
@@ -57,8 +58,10 @@ def kraft_security(security: Security, ports: NodePorts, files: ServerFiles) -> 
     return properties | _kerberos(security) | _authorizer(security, _AUTHORIZER)
 
 
-def legacy_security(security: Security, ports: NodePorts, files: ServerFiles) -> dict[str, object]:
-    """Properties of nodes from before KRaft, in addition to `legacy_server_properties`; see `legacy_jaas`."""
+def legacy_security(
+    security: Security, ports: NodePorts, files: ServerFiles, release: tuple[int, ...]
+) -> dict[str, object]:
+    """Properties of nodes with a ZooKeeper, in addition to `legacy_server_properties`; see `legacy_jaas`."""
     listener = security.listener()
     inner = f"PLAINTEXT://{HOST}:{ports.unsecured}"
     properties: dict[str, object] = {
@@ -68,7 +71,8 @@ def legacy_security(security: Security, ports: NodePorts, files: ServerFiles) ->
     }
     if listener.sasl:
         properties["sasl.enabled.mechanisms"] = ",".join(listener.mechanisms)
-    return properties | _kerberos(security) | _authorizer(security, _LEGACY_AUTHORIZER)
+    authorizer = _SIMPLE_ACL_AUTHORIZER if release < (2, 4) else _ACL_AUTHORIZER
+    return properties | _kerberos(security) | _authorizer(security, authorizer)
 
 
 def legacy_jaas(security: Security) -> str:
