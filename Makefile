@@ -5,6 +5,9 @@ PYSPARK_NEWEST ?= 4.3.0
 # The older two that the README names.
 PYSPARK_4.0 ?= 4.0.4
 PYSPARK_4.1 ?= 4.1.4
+# Each kind of job once, by `make releases`.
+PYSPARK_FURTHER := 4.0.5 4.2.1
+JAVAS := 21 25
 PY := .venv/bin/python
 TEST_EXTRAS := spark,cli,dev
 # Read by pip's build of the kernel. Tests want it compiled; a user without a compiler still gets a running demo.
@@ -16,7 +19,7 @@ PYTEST := $(PY) -m pytest -q
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-jars test environments jars lint style types imports unit coverage broker spark spark-kinds spark-newest spark-oldest spark-each \
-	spark-4.0 spark-4.1 spark-4.3 extended floors sanitize fuzz campaign campaign-bugs storm storm-bugs simulate soak soak-tasks wide far bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
+	spark-4.0 spark-4.1 spark-4.3 servers releases extended floors sanitize fuzz campaign campaign-bugs storm storm-bugs simulate soak soak-tasks wide far bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
 
 # The kernels are compiled while pip installs pyspark; then Kafka's jars come, with the Ivy inside pyspark.
 demo:
@@ -156,12 +159,13 @@ floors: .venv-lowest/.ready .venv-highest/.ready
 spark-kinds:
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target spark-newest spark-oldest
 
+EACH_KIND = -n 1 $(SPARK_RULES) -m "each_kind and not extended" $(call files_with,each_kind)
+
 spark-newest: .venv-newest/.ready
-	.venv-newest/bin/python -m pytest -q -n 1 $(SPARK_RULES) -m "each_kind and not extended" $(call files_with,each_kind)
+	.venv-newest/bin/python -m pytest -q $(EACH_KIND)
 
 spark-oldest: .venv-4.0/.ready
-	.venv-4.0/bin/python -m pytest -q -n 1 $(SPARK_RULES) \
-		-m "each_kind and not extended" $(call files_with,each_kind)
+	.venv-4.0/bin/python -m pytest -q $(EACH_KIND)
 
 # The whole suite of `make spark` on each other release that the README names. tests/spark_releases.py says what a release
 # lacks, tests/jvm_connector.py which JVM connector runs there.
@@ -174,6 +178,20 @@ spark-4.3: .venv-newest/.ready
 
 spark-4.0 spark-4.1: spark-%: .venv-%/.ready
 	.venv-$*/bin/python -m pytest -q $(SPARK_TESTS) $(ON_EACH) $(call files_with,spark)
+
+# Servers that speak Kafka, and each minor release of Kafka: what works is in tests/ran.json, of which tables of docs/ are made.
+servers: .venv/.dev .venv/kafka-classes.jsa
+	KAFKASOURCE_RECORD=1 $(PYTEST) -n 0 tests/servers
+
+# Then each kind of job on further releases of Spark, and with each Java that is installed.
+releases: .venv/.dev .venv/kafka-classes.jsa
+	KAFKASOURCE_SERVERS=releases KAFKASOURCE_RECORD=1 $(PYTEST) -n 0 tests/servers
+	set -e; for spark in $(PYSPARK_FURTHER); do \
+		scripts/other_spark.sh build/spark-$$spark $$spark .venv; \
+		build/spark-$$spark/bin/python -m pytest -q $(EACH_KIND); $(PY) tests/ran.py Spark $$spark; done
+	set -e; for java in $(JAVAS); do home=$$(ls -d /usr/lib/jvm/*-$$java-* 2>/dev/null | head -1); \
+		[ -n "$$home" ] || { echo "no Java $$java in /usr/lib/jvm"; continue; }; \
+		JAVA_HOME=$$home $(PYTEST) $(EACH_KIND); $(PY) tests/ran.py Java $$java; done
 
 # The site, into build/site. A dead link is an error.
 docs: .venv-docs/.ready

@@ -14,7 +14,7 @@ from kafkasource.options import markdown as options_tables
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [
     str(ROOT / "tests"),
-    *(str(ROOT / "tests" / name) for name in ("peers", "kafka/security", "sink", "source")),
+    *(str(ROOT / "tests" / name) for name in ("peers", "kafka/security", "servers", "sink", "source")),
 ]
 
 import codes_of_apis  # noqa: E402
@@ -22,6 +22,7 @@ import decision_index  # noqa: E402
 import parity  # noqa: E402
 import rights  # noqa: E402
 import rooms  # noqa: E402
+import server_table  # noqa: E402
 import spark_releases  # noqa: E402
 import support  # noqa: E402
 from parity_cases import READS, WRITES  # noqa: E402
@@ -39,6 +40,7 @@ TABLES = [
     ("rights.md", "rights", rights.markdown_table()),
     ("spark-releases.md", "spark-releases", spark_releases.markdown_table()),
     ("support.md", "support", support.markdown_table()),
+    ("servers.md", "servers", server_table.markdown_table()),
     ("decisions.md", "decisions", decision_index.markdown_table()),
     ("architecture.md", "rooms", rooms.markdown_table()),
     ("architecture.md", "layers", rooms.drawing()),

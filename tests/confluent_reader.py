@@ -58,8 +58,10 @@ def _end_of(consumer, partition):
 
 
 def settings(bootstrap_servers):
+    """`bootstrap_servers`: those, or all settings with which a client connects."""
     own_group = {"group.id": uuid.uuid4().hex, "enable.auto.commit": False}
-    return {"bootstrap.servers": bootstrap_servers, "check.crcs": True} | own_group
+    reached = {"bootstrap.servers": bootstrap_servers} if isinstance(bootstrap_servers, str) else bootstrap_servers
+    return {**reached, "check.crcs": True, **own_group}
 
 
 def values_of(bootstrap_servers, topic, partitions=(0,), isolation="read_committed", *, settled=False):

@@ -68,7 +68,7 @@ class _Conversation:
     def to_broker(self, data: bytes) -> tuple[bytes, bool]:
         if self._stalled:
             return b"", False
-        for frame in _whole_frames(self._requests, data):
+        for frame in whole_frames(self._requests, data):
             # int32 size | int16 api_key | int16 api_version | int32 correlation_id | string client_id
             api_key, length = struct.unpack_from(">4xh6xh", frame)
             self._asked.append((api_key, frame[14 : 14 + max(length, 0)].decode()))
@@ -78,7 +78,7 @@ class _Conversation:
         passed = b""
         if self._stalled:
             return passed, False
-        for frame in _whole_frames(self._answers, data):
+        for frame in whole_frames(self._answers, data):
             half = frame[: len(frame) // 2]
             fault = self._proxy.take_fault(self._asked.popleft())
             if fault is None:
@@ -91,7 +91,7 @@ class _Conversation:
         return passed, False
 
 
-def _whole_frames(buffer: bytearray, data: bytes) -> Iterator[bytes]:
+def whole_frames(buffer: bytearray, data: bytes) -> Iterator[bytes]:
     buffer += data
     while len(buffer) >= 4 and len(buffer) >= (size := 4 + struct.unpack_from(">i", buffer)[0]):
         frame = bytes(buffer[:size])
