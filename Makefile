@@ -185,7 +185,7 @@ servers: .venv/.dev .venv/kafka-classes.jsa
 
 # Then each kind of job on further releases of Spark, and with each Java that is installed.
 releases: .venv/.dev .venv/kafka-classes.jsa
-	KAFKASOURCE_SERVERS=releases KAFKASOURCE_RECORD=1 $(PYTEST) -n 0 tests/servers
+	KAFKASOURCE_SERVERS=releases KAFKASOURCE_RECORD=1 $(PYTEST) -n 0 tests/servers -k "a_job_has or what_ran"
 	set -e; for spark in $(PYSPARK_FURTHER); do \
 		scripts/other_spark.sh build/spark-$$spark $$spark .venv; \
 		build/spark-$$spark/bin/python -m pytest -q $(EACH_KIND); $(PY) tests/ran.py Spark $$spark; done

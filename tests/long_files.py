@@ -38,7 +38,7 @@ SECONDS = {
     "testing/broker/test_secured_broker.py": 170,  # with all files that share the secured broker
     "kafka/group/test_consumer_group_on_brokers.py": 110,
     "kafka/records/test_builds.py": 45,
-    "servers/test_servers.py": 300,  # all of it in make extended
+    "servers/test_servers.py": 380,  # all of it in make extended
     "exactly_once/test_exactly_once_on_brokers.py": 80,
     "kafka/cluster/test_transaction_facts.py": 60,
     "exactly_once/test_decision_status_on_brokers.py": 95,
