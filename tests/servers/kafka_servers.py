@@ -5,7 +5,6 @@ A row's `lacks` says, for each check (server_checks.py) that fails, why. A check
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -54,7 +53,7 @@ class Server:
 
 @cache
 def _kfake_program() -> Path:
-    program = BUILD / f"kfake-{os.getpid()}"
+    program = BUILD / "kfake"
     subprocess.run(["go", "build", "-o", str(program), "."], cwd=Path(__file__).parent / "kfake", check=True)
     return program
 
