@@ -165,10 +165,11 @@ class OffsetMapTopic:
 
 
 def _as_options(config: ClientConfig) -> dict[str, str]:
-    """Times and sizes as the options that a user would set. How to authenticate is in the configuration alone."""
+    """Times and sizes as the options that a user would set. How to authenticate is in the configuration alone; groups
+    have nothing to do with the map."""
     found = {}
     for each in fields(ClientConfig):
-        if each.name == "security":
+        if each.name == "security" or each.name.startswith("group_"):
             continue
         value = getattr(config, each.name)
         if each.name == "bootstrap_servers":

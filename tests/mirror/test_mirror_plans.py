@@ -1,6 +1,7 @@
 """What a file says is to be mirrored, as queries; no broker is asked."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from fake_broker import FakeKafka, serve
@@ -8,8 +9,10 @@ from fake_transactions import FakeTransaction
 
 from kafkasource import options
 from kafkasource.errors import OptionError
+from kafkasource.kafka.config import ClientConfig
 from kafkasource.mirror import job, toml_file
 from kafkasource.mirror.flow import Flow
+from kafkasource.mirror.offset_map import _as_options as as_options
 from kafkasource.mirror.plan import Plan, reader_options, routes
 from kafkasource.mirror.positions import MirrorReader, PositionRecord
 from kafkasource.sink.clusters import targets
@@ -46,6 +49,15 @@ def test_a_partition_that_comes_between_the_plan_and_the_first_micro_batch_is_re
     new = TopicPartition("t-new", 0)
     assert start.written({*known, new}) == {**known, new: EARLIEST}
     assert start.covered({*known, new}) == {*known, new}
+
+
+def test_the_options_of_a_client_of_the_offset_map_are_for_reading_and_for_writing_alike(caplog):
+    client = ClientConfig.of("[::1]:9092,b:1", group_protocol="consumer", request_timeout_ms=1234)
+    for role, more in (("source", {"subscribe": "map"}), ("sink", {"topic": "map", "kafka.acks": "all"})):
+        assert ClientConfig.from_options(options.parse({**as_options(client), **more}, role)) == replace(
+            client, group_protocol="classic"
+        )
+    assert caplog.messages == []
 
 
 def clusters(route):
