@@ -157,14 +157,17 @@ class GroupMember:
             return self._membership.identity.generation_id
 
     def awaits_more(self) -> bool:
-        """Whether this member's share may still grow, with the consumer protocol: the coordinator has yet to assign, or
-        other members have to give partitions up. Asks the coordinator."""
+        """Whether this member's share may still grow, with the consumer protocol: the coordinator has yet to assign,
+        other members have to give partitions up, or a poll has yet to tell. Asks the coordinator."""
         if not isinstance(self._membership, ConsumerMembership):
             return False
         group = self._caller.groups.describe([self.group])[self.group]
         if group is None or group.state == "Assigning":
             return True
-        return all(member.to_come for member in group.members if member.member_id == self.member_id)
+        with self._changed.lock:
+            held, member_id = self._membership.held, self._membership.identity.member_id
+        own = [member for member in group.members if member.member_id == member_id]
+        return all(member.to_come or member.assignment != held for member in own)
 
     def poll(self, timeout_s: float = 0.0) -> Changes:
         """The changes since the last poll. Waits at most `timeout_s` for a change.

@@ -120,6 +120,14 @@ def test_what_is_revoked_is_the_members_until_its_next_poll(join, kafka):
         first.commit(dict.fromkeys(revoked, 8))
 
 
+def test_a_share_that_the_coordinator_has_given_and_no_poll_has_told_may_still_grow(join, kafka):
+    member = join()
+    kafka.expect(lambda: len(heartbeats(kafka)) > 2)  # the answer to the first has the assignment
+    assert member.awaits_more()
+    assert member.poll(WAIT_S).assigned == ALL
+    assert not member.awaits_more()
+
+
 def test_a_commit_carries_member_and_epoch(join, kafka):
     member = join()
     member.poll(WAIT_S)
