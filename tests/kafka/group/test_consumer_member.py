@@ -1,26 +1,20 @@
 """GroupMember with `group_protocol=consumer` (KIP-848) against a coordinator in this process, over real sockets."""
 
-import contextlib
 import threading
 
 import pytest
-from fake_broker import CLOSE, Error, serve
+from fake_broker import CLOSE, Error
 from fake_consumer_groups import ConsumerKafka
+from group_members import ALL, WAIT_S, members_of, settle
 from group_wire import tps
 
 from kafkasource.errors import BrokerError, CommitFailed, UnsupportedApiVersion
-from kafkasource.kafka.cluster.cluster import Cluster
-from kafkasource.kafka.config import ClientConfig
-from kafkasource.kafka.group.member import GroupMember
 from kafkasource.kafka.group.membership import Changes
 from kafkasource.kafka.protocol.apis import (
     CONSUMER_GROUP_HEARTBEAT,
     JOIN_GROUP,
     OFFSET_COMMIT,
 )
-
-WAIT_S = 10.0
-ALL = frozenset(tps("t:0,t:1,t:2,t:3"))
 
 
 @pytest.fixture
@@ -30,37 +24,16 @@ def kafka():
 
 @pytest.fixture
 def join(kafka):
-    """Makes members, each with a cluster of its own, and ends them all."""
-    with contextlib.ExitStack() as stack:
-        host, port = stack.enter_context(serve(kafka))
+    with members_of(kafka) as make:
 
-        def make(assignor=None, **settings):
-            config = ClientConfig.of(
-                f"{host}:{port}",
-                retry_backoff_ms=1,
-                retry_backoff_max_ms=5,
-                group_protocol="consumer",
-                group_remote_assignor=assignor,
-            )
-            cluster = stack.enter_context(Cluster(config))
-            return stack.enter_context(GroupMember(cluster, "g", ["t"], **settings))
+        def join(assignor=None, **settings):
+            return make({"group_protocol": "consumer", "group_remote_assignor": assignor}, **settings)
 
-        yield make
+        yield join
 
 
 def heartbeats(kafka):
     return [request.body for request in kafka.asked(CONSUMER_GROUP_HEARTBEAT)]
-
-
-def settle(*members, shares):
-    """Poll in turn until everybody has its share; what was told meanwhile, by member."""
-    told = [[] for _ in members]
-    for _ in range(2_000):
-        for member, changes in zip(members, told, strict=True):
-            changes += filter(None, [member.poll(0.005)])
-        if [len(member.assignment) for member in members] == shares and all(member.joined for member in members):
-            return told
-    raise AssertionError([member.assignment for member in members])
 
 
 def test_who_is_alone_has_everything_and_asks_for_it_in_one_request(join, kafka):

@@ -1,14 +1,13 @@
 """`groupOwnership=exclusive` with `kafka.group.protocol=consumer`: the same promise where the coordinator assigns."""
 
-import contextlib
 import logging
 from dataclasses import replace
 
 import pytest
 from fake_broker import serve
 from fake_consumer_groups import ConsumerKafka, FakeConsumer, FakeConsumerGroup
+from group_members import WAIT_S, Clock, config_of, hold, owners_with
 from group_wire import tps
-from test_group_owner import Clock, hold
 
 from kafkasource.errors import GroupInUse, UnsupportedApiVersion
 from kafkasource.kafka.cluster.cluster import Cluster
@@ -17,9 +16,8 @@ from kafkasource.kafka.group.member import GroupMember
 from kafkasource.kafka.protocol.apis import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT, OFFSET_COMMIT
 from kafkasource.options import parse
 from kafkasource.source.commits.committer import GroupCommitter
-from kafkasource.source.commits.owner import INSTANCE_ID, OUTLIVE_CONSUMER_S, GroupOwner, owner_of
+from kafkasource.source.commits.owner import INSTANCE_ID, OUTLIVE_CONSUMER_S, owner_of
 
-WAIT_S = 10.0
 P0 = tps("t:0")[0]
 
 
@@ -31,19 +29,12 @@ def kafka():
 @pytest.fixture
 def config(kafka):
     with serve(kafka) as (host, port):
-        yield ClientConfig.of(f"{host}:{port}", retry_backoff_ms=1, retry_backoff_max_ms=5, group_protocol="consumer")
+        yield config_of(host, port, group_protocol="consumer")
 
 
 @pytest.fixture
 def owner(config):
-    with contextlib.ExitStack() as stack:
-
-        def make(clock=None):
-            clock = clock or Clock()
-            made = GroupOwner(config, "g", clock=clock, sleep=clock.sleep)
-            stack.callback(made.close)
-            return made
-
+    with owners_with(config) as make:
         yield make
 
 

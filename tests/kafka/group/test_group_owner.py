@@ -1,23 +1,20 @@
 """`groupOwnership=exclusive`: one query has the group, and who comes second hears who has it."""
 
-import contextlib
-
 import pytest
 from fake_broker import serve
 from fake_groups import GroupKafka
+from group_members import WAIT_S, Clock, config_of, hold, owners_with
 from group_wire import tps
 
 from kafkasource.errors import BrokerError, CommitFailed, GroupInUse, OptionError, UnsupportedApiVersion
 from kafkasource.kafka.cluster.cluster import Cluster
-from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.group.consumer_protocol import Assignment
 from kafkasource.kafka.group.member import GroupMember
 from kafkasource.kafka.protocol.apis import LEAVE_GROUP, OFFSET_COMMIT
 from kafkasource.options import parse
 from kafkasource.source.commits.committer import GroupCommitter
-from kafkasource.source.commits.owner import OUTLIVE_S, GroupOwner, owner_of
+from kafkasource.source.commits.owner import OUTLIVE_S, owner_of
 
-WAIT_S = 10.0
 P0 = tps("t:0")[0]
 
 
@@ -29,39 +26,13 @@ def kafka():
 @pytest.fixture
 def config(kafka):
     with serve(kafka) as (host, port):
-        yield ClientConfig.of(f"{host}:{port}", retry_backoff_ms=1, retry_backoff_max_ms=5)
-
-
-class Clock:
-    """Moves when somebody sleeps."""
-
-    def __init__(self):
-        self.now = 0.0
-        self.naps = []
-
-    def __call__(self):
-        return self.now
-
-    def sleep(self, seconds):
-        self.naps.append(seconds)
-        self.now += seconds
+        yield config_of(host, port)
 
 
 @pytest.fixture
 def owner(config):
-    with contextlib.ExitStack() as stack:
-
-        def make(clock=None):
-            clock = clock or Clock()
-            made = GroupOwner(config, "g", clock=clock, sleep=clock.sleep)
-            stack.callback(made.close)
-            return made
-
+    with owners_with(config) as make:
         yield make
-
-
-def hold(owner):
-    owner.hold(lambda: ["t"])
 
 
 def test_a_second_query_is_refused_and_told_who_has_the_group(owner, kafka):

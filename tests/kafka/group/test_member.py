@@ -1,6 +1,5 @@
 """GroupMember against a coordinator in this process, over real sockets: threads, commits, closing."""
 
-import contextlib
 import itertools
 import sys
 import threading
@@ -8,6 +7,7 @@ import threading
 import pytest
 from fake_broker import CLOSE, Error, serve
 from fake_groups import GroupKafka
+from group_members import ALL, WAIT_S, members_of, settle
 from group_wire import tps
 
 from kafkasource.errors import (
@@ -27,9 +27,6 @@ from kafkasource.kafka.group.member import GroupMember
 from kafkasource.kafka.group.membership import Changes
 from kafkasource.kafka.protocol.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, OFFSET_COMMIT, SYNC_GROUP
 
-WAIT_S = 10.0
-ALL = frozenset(tps("t:0,t:1,t:2,t:3"))
-
 
 @pytest.fixture
 def kafka():
@@ -38,28 +35,8 @@ def kafka():
 
 @pytest.fixture
 def join(kafka):
-    """Makes members, each with a cluster of its own, and ends them all."""
-    with contextlib.ExitStack() as stack:
-        host, port = stack.enter_context(serve(kafka))
-
-        def make(**settings):
-            config = ClientConfig.of(f"{host}:{port}", retry_backoff_ms=1, retry_backoff_max_ms=5)
-            cluster = stack.enter_context(Cluster(config))
-            settings = {"heartbeat_interval_ms": 10, **settings}
-            return stack.enter_context(GroupMember(cluster, "g", ["t"], **settings))
-
-        yield make
-
-
-def settle(*members, shares):
-    """Poll in turn until everybody has its share; what was told meanwhile, by member."""
-    told = [[] for _ in members]
-    for _ in range(2_000):
-        for member, changes in zip(members, told, strict=True):
-            changes += filter(None, [member.poll(0.005)])
-        if [len(member.assignment) for member in members] == shares and all(member.joined for member in members):
-            return told
-    raise AssertionError([member.assignment for member in members])
+    with members_of(kafka) as make:
+        yield lambda **settings: make(**{"heartbeat_interval_ms": 10, **settings})
 
 
 def test_who_is_alone_has_everything(join):
