@@ -5,9 +5,10 @@ Where the coordinator assigns (KIP-848), each of them is a ConsumerGroupHeartbea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from kafkasource.errors import UnsupportedApiVersion
+from kafkasource.kafka.cluster.routing import by_topic, indexes_by_topic
 from kafkasource.kafka.group.consumer_membership import ConsumerMembership
 from kafkasource.kafka.group.consumer_protocol import PROTOCOL_TYPE, Assignment
 from kafkasource.kafka.group.membership import MemberIdentity, Membership
@@ -65,7 +66,7 @@ def consumer_heartbeat_body(group: str, membership: ConsumerMembership) -> BodyO
             "server_assignor": terms.remote_assignor,
             "topic_partitions": [
                 {"topic_id": membership.topic_ids[topic], "partitions": sorted(partitions)}
-                for topic, partitions in _by_topic(membership.owned).items()
+                for topic, partitions in indexes_by_topic(membership.owned).items()
             ],
         }
 
@@ -81,13 +82,6 @@ def _which(group: str, identity: MemberIdentity, epoch: int) -> Body:
     """A heartbeat that says nothing but whose it is."""
     instance_id = identity.instance_id
     return {"group_id": group, "member_id": identity.member_id, "member_epoch": epoch, "instance_id": instance_id}
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append(partition)
-    return topics
 
 
 def join_body(group: str, membership: Membership) -> BodyOf:
@@ -136,10 +130,7 @@ def leave_body(group: str, identity: MemberIdentity) -> BodyOf:
 
 def commit_body(group: str, identity: MemberIdentity, offsets: Mapping[TopicPartition, int]) -> BodyOf:
     """An offset is the next to read."""
-    topics: dict[str, list[Body]] = {}
-    for tp, offset in offsets.items():
-        topics.setdefault(tp.topic, []).append({"partition_index": tp.partition, "committed_offset": offset})
-    rows = [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
+    rows = by_topic(offsets, lambda tp: {"partition_index": tp.partition, "committed_offset": offsets[tp]})
 
     def body(version: int) -> Body:
         if version < 1:

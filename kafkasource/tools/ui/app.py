@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.kafka.cluster.cluster import Cluster
+from kafkasource.kafka.cluster.routing import indexes_by_topic
 from kafkasource.options import Options
 from kafkasource.reader import Reader
 from kafkasource.source.plan.positions import Position
@@ -144,10 +145,7 @@ def _groups(cluster: Cluster) -> dict[str, object]:
 
 
 def _assign(partitions: Iterable[TopicPartition]) -> str:
-    topics: dict[str, list[int]] = {}
-    for tp in partitions:
-        topics.setdefault(tp.topic, []).append(tp.partition)
-    return json.dumps(topics)
+    return json.dumps(indexes_by_topic(partitions))
 
 
 def _as_json(page: RecordPage) -> dict[str, object]:
