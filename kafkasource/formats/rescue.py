@@ -32,23 +32,24 @@ from kafkasource.formats.avro.schema import (
 from kafkasource.formats.bounds import reading_a_schema
 from kafkasource.formats.decoding.decode import Decoder
 from kafkasource.formats.decoding.opcodes import ERRORS, TOO_LARGE
-from kafkasource.formats.json.encode import JsonEncoder
 from kafkasource.formats.protobuf.decode import ProtobufDecoder
 from kafkasource.formats.protobuf.descriptors import GROUP, MESSAGE
 from kafkasource.formats.protobuf.rendering import Rendering
 from kafkasource.formats.protobuf.schema import MessageType, ProtobufSchema
 from kafkasource.formats.typed_pieces import BadRow, TypedPiece, marked
 
-_MOST_TRIED = 64  # fields, each by itself, where all together have no columns
+_MOST_TRIED = 64  # fields that are tried one by one, after all of them together could not be decoded
 _MOST_PATH = 200  # characters
 
 
 class Rescue:
-    """What a reader's columns lack of one writer's records."""
+    """Makes the JSON of the fields of one writer's records that a reader's columns lack."""
 
     def __init__(self, decoder: Decoder | None, lacking: Sequence[str], *, empty_is_absent: bool = False) -> None:
-        """`decoder`: of the lacking fields of the record, None: of none is there a JSON; `lacking`: their paths, for
-        people; `empty_is_absent`: an array or map without items is not in the record."""
+        """`decoder`: decodes the lacking fields of the record; None: none of them can be in the JSON. `lacking`: their
+        paths, for people. `empty_is_absent`: an array or map without items counts as absent from the record."""
+        from kafkasource.formats.json.encode import JsonEncoder  # only here: it brings the kernel that writes
+
         self.lacking = tuple(lacking)
         self.decoder = decoder
         self._encoder = None if decoder is None else JsonEncoder(decoder.type, any_type=True)
@@ -125,8 +126,8 @@ def _without_empty(fields: pa.StructArray) -> pa.StructArray:
 def _rescue(
     paths: Mapping[str, str], decoder_of: Callable[[Sequence[str]], Decoder], *, empty_is_absent: bool = False
 ) -> Rescue | None:
-    """`paths`: of what the columns lack, by the record's field that has it; None: they lack nothing. A field that has
-    no column, as one that contains itself, is left out."""
+    """Make the rescue of these fields, or None where the columns lack nothing. `paths`: from each field of the record
+    to what the columns lack in it. A field whose type cannot be a column (it contains itself) is left out."""
     if not paths:
         return None
     try:
@@ -246,7 +247,7 @@ def protobuf_rescue(
             paths[field] = f"{field}{within}"
     if not paths:
         return None
-    # What the writer did not write stays away: no default, and no error because a record lacks it.
+    # A field that the writer did not write gets no default, and its absence is no error.
     schema = replace(
         writers,
         messages={
