@@ -210,7 +210,7 @@ class _AvroPaths:
                 yield f"{part}{within}"[:_MOST_PATH]
 
     def _parts(self, writer: Schema, reader: Schema) -> Iterator[tuple[str, Schema, Schema | None]]:
-        """What is directly within the writer's type: its part of the path, its type, the reader's type for it."""
+        """List the parts of the writer's type: each part's place in the path, its type, the reader's type for it."""
         if isinstance(writer, Union):
             yield from (("", branch, reader) for branch in writer.branches)
         elif isinstance(reader, Union):
@@ -280,7 +280,8 @@ def _both(writers: ProtobufSchema, readers: ProtobufSchema, pair: _Pair) -> Iter
 def _lacking_messages(
     writers: ProtobufSchema, writer: MessageType, readers: ProtobufSchema, reader: MessageType
 ) -> dict[_Pair, str]:
-    """The message types of which the reader lacks something, with the path to it. Messages may contain themselves."""
+    """Find the message types of which the reader lacks something, with the path to it. Messages may contain
+    themselves."""
     first = (writer.full_name, reader.full_name)
     within: dict[_Pair, list[tuple[_Pair, str]]] = {first: []}  # where a type is used, and by which field
     found: dict[_Pair, str] = {}

@@ -41,7 +41,7 @@ def start_spark(name: str, master: str, checkpoint: str, more: Mapping[str, str]
     settings.set("spark.ui.showConsoleProgress", "false")  # Spark's bar would be drawn over our lines
     settings.set("spark.python.unix.domain.socket.enabled", "true")
     if "://" not in checkpoint or checkpoint.startswith("file:"):
-        # Without Hadoop's native library the defaults start twenty processes in each micro-batch (decision 181).
+        # Spark's default starts twenty processes in each micro-batch, if Hadoop has no native library (decision 181).
         settings.set("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINT_FILE_MANAGER)
         settings.set("spark.hadoop.fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
     for key, value in (more or {}).items():

@@ -141,7 +141,7 @@ class FilteringBatchReader(BatchReader):
         return filters
 
     def pushLimit(self, limit: int) -> bool:
-        """Let each task end after so many rows. Spark 4.4 calls it (SPARK-58551) for a query with a limit and no
+        """Let each task end after `limit` rows. Spark 4.4 calls it (SPARK-58551) for a query with a limit and no
         filter, and cuts the rows of all tasks together itself."""
         self._tasks = replace(self._tasks, most_rows=limit)
         return True
