@@ -20,6 +20,7 @@ JARS = Path(pyspark.__file__).parent / "jars"
 OF_SPARK = {  # the file in its jars that has the words
     "Python worker failed to connect back": ("spark-core_", "org/apache/spark/api/python/PythonWorkerFactory.class"),
     "DATA_SOURCE_NOT_FOUND": ("spark-common-utils_", "error/error-conditions.json"),
+    "CONCURRENT_STREAM_LOG_UPDATE": ("spark-common-utils_", "error/error-conditions.json"),
     "Cannot safely cast": ("spark-common-utils_", "error/error-conditions.json"),
     "UNSUPPORTED_DATA_SOURCE_SAVE_MODE": ("spark-common-utils_", "error/error-conditions.json"),
     "does not support Trigger.AvailableNow": ("spark-catalyst_", "org/apache/spark/sql/internal/SQLConf$.class"),

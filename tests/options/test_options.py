@@ -458,6 +458,12 @@ def test_an_unknown_option_warns_with_the_nearest_name(role, key, hint, caplog):
     assert hint in caplog.text
 
 
+@pytest.mark.parametrize("key", ["subcribe", "SubscribePatern", "asign"])
+def test_a_read_that_names_no_topics_is_told_which_option_it_misspelt(key):
+    with pytest.raises(OptionError, match=rf"unknown option '{key}' .*did you mean '(subscribe|subscribePattern|assign)'"):
+        options.parse({**SERVERS, key: "events"}, "source")
+
+
 @pytest.mark.parametrize(("role", "key"), [("source", "startingOffset"), ("sink", "startingOffsets")])
 def test_an_unknown_option_is_an_error_where_the_user_wants_it_so(role, key, caplog):
     with pytest.raises(OptionError, match=f"unknown option '{key}'.*unknownOptions=fail"):

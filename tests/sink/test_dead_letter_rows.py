@@ -266,7 +266,7 @@ def test_rows_that_the_schema_does_not_take_are_dead_letters_as_json_with_the_fi
         {"colour": "RED", "lines": [{"price": 1.5}]},
     ]
     assert dead.timestamps_ms.to_pylist() == [1767225600000] * 3
-    null = "the value is null, and the writer's schema has no null there"
+    null = "the value is null or not there, and the writer's schema has no null there"
     symbol = "the text is not a symbol of the schema's enum"
 
     def why(field, reason, partition):

@@ -93,7 +93,7 @@ CAUSES = {  # of few kinds: a label
     NOT_FINITE: "not a finite number",
 }
 ERRORS = {
-    NULL_VALUE: "the value is null, and the writer's schema has no null there",
+    NULL_VALUE: "the value is null or not there, and the writer's schema has no null there",
     UNKNOWN_SYMBOL: "the text is not a symbol of the schema's enum",
     BAD_SIZE: "the bytes are more or fewer than the schema's fixed has",
     BAD_DECIMAL: "the decimal needs more bytes than the schema's fixed has",

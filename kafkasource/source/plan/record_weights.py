@@ -132,8 +132,8 @@ class RecordWeights:
             self._took_s = self._clock() - self._sampled_at
         elif new and self._failures == 1:
             log.warning(
-                "no records of topic %s came in time to learn how large they are: until they do, a micro-batch counts "
-                "each as %d bytes",
+                "topic %s: no record came in time to learn how large its records are. Until one does, the query plans "
+                "micro-batches and tasks with %d bytes a record; it reads all records",
                 new[0],
                 unknown,
             )

@@ -25,7 +25,7 @@ from kafkasource.tools.cli import formats
 from kafkasource.tools.cli.arguments import add_cluster, at_least, parsed_options, reach
 from kafkasource.tools.cli.filters import SYNTAX, Selection, parsed
 from kafkasource.tools.cli.progress import ProgressLine, progress
-from kafkasource.tools.cli.registry_arguments import reach_registry
+from kafkasource.tools.cli.registry_arguments import SCHEMA_REGISTRY_HELP, reach_registry, typed_options
 from kafkasource.tools.cli.template import LETTERS, Template, format_of
 from kafkasource.tools.cli.whole_file import written_whole
 
@@ -95,8 +95,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--value-format",
         choices=FORMATS,
-        help="what values are; avro, protobuf: shown as JSON, each decoded by the schema whose id it carries (needs "
-        "--schema-registry); json: the columns of -X readerSchema='id BIGINT, ...', or of a JSON Schema that is "
+        help="what values are; avro, protobuf: shown as JSON, each decoded by the schema whose id it carries; "
+        "json: the columns of -X readerSchema='id BIGINT, ...', or of a JSON Schema that is "
         "registered. A record that cannot be decoded ends the command; with -X badRecords=column stderr names "
         "it, and the read goes on",
     )
@@ -104,8 +104,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--schema-registry",
         metavar="URL",
-        help="of the schemas of avro and protobuf; -X schemaRegistry... for logging in, -X readerSchema=... for "
-        "another schema than the topic's latest, -X messageName=... for a file of several messages",
+        help=f"{SCHEMA_REGISTRY_HELP}, -X readerSchema=... for another schema than the topic's latest, "
+        "-X messageName=... for a file of several messages",
     )
     parser.add_argument(
         "--to", metavar="FILE", help="write to a file, such as events.parquet; it appears when it is complete"
@@ -183,12 +183,7 @@ def _read(arguments: argparse.Namespace) -> int:
 
 
 def _selection(arguments: argparse.Namespace) -> dict[str, str]:
-    typed = {
-        "valueFormat": arguments.value_format,
-        "keyFormat": arguments.key_format,
-        "schemaRegistry.url": arguments.schema_registry,
-    }
-    more = {"includeHeaders": "true", **{name: value for name, value in typed.items() if value is not None}}
+    more = {"includeHeaders": "true", **typed_options(arguments)}
     if arguments.partitions:
         return {**more, "assign": json.dumps(dict.fromkeys(arguments.topics, arguments.partitions))}
     return {**more, "subscribe": ",".join(arguments.topics)}

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from kafkasource.options import Options
 
 ENVIRONMENT = "SCHEMA_REGISTRY_URL"
+_DEFAULT = f"default: {ENVIRONMENT}, else the registry that `pykafka registry start` left running"
+SCHEMA_REGISTRY_HELP = f"the registry of avro and protobuf ({_DEFAULT}); -X schemaRegistry... for logging in"
 _RETRY = f"{PREFIX}retry.timeout.ms"
 _FIRST_ANSWER_MS = "5000"  # how long a person waits for a registry that cannot be reached
 
@@ -26,7 +28,7 @@ def add_registry(parser: argparse.ArgumentParser) -> None:
         "-r",
         "--registry",
         metavar="URL,...",
-        help=f"default: {ENVIRONMENT}, else the registry that `pykafka registry start` left running",
+        help=_DEFAULT,
     )
     parser.add_argument(
         "-X",
@@ -53,7 +55,10 @@ def registry_client(arguments: argparse.Namespace) -> RegistryClient:
 
     given = {**registry_options(arguments), **{bare(name): value for name, value in arguments.settings}}
     if arguments.registry or "url" not in given:
-        given["url"] = _url(arguments)
+        url = arguments.registry or _default_url()
+        if url is None:
+            raise OptionError(f"which registry? Give --registry, or set {ENVIRONMENT}, or run `pykafka registry start`")
+        given["url"] = url
     given.setdefault("retry.timeout.ms", _FIRST_ANSWER_MS)
     return RegistryClient(RegistryOptions.of(given))
 
@@ -78,13 +83,28 @@ def reach_registry(options: Options, topic: str) -> None:
         return
 
 
-def _url(arguments: argparse.Namespace) -> str:
-    named: str | None = arguments.registry or os.environ.get(ENVIRONMENT)
+def typed_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """The options that a typed read or write is given by its own arguments. Where Avro or Protobuf is given no place of
+    schemas, it is the registry that every command takes without --registry. Raises OptionError."""
+    named = {
+        "valueFormat": arguments.value_format,
+        "keyFormat": arguments.key_format,
+        "schemaRegistry.url": arguments.schema_registry,
+    }
+    given = {name: text for name, text in named.items() if text is not None}
+    elsewhere = {name.lower() for name, _ in arguments.settings} & {"schemaregistry", "schemaregistry.url"}
+    if {"avro", "protobuf"} & {*given.values()} and not elsewhere and "schemaRegistry.url" not in given:
+        url = None if "url" in registry_options(arguments) else _default_url()
+        if url is not None:
+            given["schemaRegistry.url"] = url
+    return given
+
+
+def _default_url() -> str | None:
+    named = os.environ.get(ENVIRONMENT)
     if named:
         return named
     from kafkasource.testing.broker.registry import detached as detached_registry
 
     state = detached_registry.status()
-    if state is not None and state.running:
-        return state.url
-    raise OptionError(f"which registry? Give --registry, or set {ENVIRONMENT}, or run `pykafka registry start`")
+    return state.url if state is not None and state.running else None

@@ -27,6 +27,7 @@ from kafkasource.tools.admin.topics import check_partitions
 from kafkasource.tools.cli.arguments import add_cluster, at_least, name_and_value, parsed_options, reach
 from kafkasource.tools.cli.progress import progress
 from kafkasource.tools.cli.read import unescaped
+from kafkasource.tools.cli.registry_arguments import SCHEMA_REGISTRY_HELP, typed_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,10 +89,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--value-format",
         choices=FORMATS,
         help="what values become; avro, protobuf, json: each is JSON, and is written by the topic's latest schema "
-        "(needs --schema-registry; -X writerSchema=... for another, -X messageName=... for a file of several messages)",
+        "(-X writerSchema=... for another, -X messageName=... for a file of several messages)",
     )
     parser.add_argument("--key-format", choices=FORMATS, help="what keys become")
-    parser.add_argument("--schema-registry", metavar="URL", help="of the schemas; -X schemaRegistry... for logging in")
+    parser.add_argument("--schema-registry", metavar="URL", help=SCHEMA_REGISTRY_HELP)
     parser.add_argument("--json", action="store_true", help="print what was written, as JSON on stdout")
     add_cluster(parser)
     parser.set_defaults(run=_write)
@@ -110,12 +111,7 @@ def _write(arguments: argparse.Namespace) -> int:
     from kafkasource.kafka.config import ClientConfig
     from kafkasource.writer import Writer
 
-    formats = {
-        "valueFormat": arguments.value_format,
-        "keyFormat": arguments.key_format,
-        "schemaRegistry.url": arguments.schema_registry,
-    }
-    more = {"topic": arguments.topic, **{name: text for name, text in formats.items() if text is not None}}
+    more = {"topic": arguments.topic, **typed_options(arguments)}
     if arguments.create:
         more["createTopic"] = arguments.create
     options = parsed_options(arguments, "sink", more)

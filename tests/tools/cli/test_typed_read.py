@@ -126,3 +126,14 @@ def test_a_dump_of_bytes_is_refused_before_anything_is_asked(read, registry):
 def test_a_format_without_its_registry_names_the_option(kafka_broker, topic, capsys):
     assert main(["read", topic, "--value-format", "avro", "-b", kafka_broker.bootstrap_servers]) == 1
     assert "schemaRegistry.url" in capsys.readouterr().err
+
+
+def test_the_registry_of_the_environment_is_asked_where_no_argument_names_one(
+    kafka_broker, registry, topic, capfdbinary, monkeypatch
+):
+    words = ["read", topic, "--value-format", "avro", "-n", "2", "-b", kafka_broker.bootstrap_servers]
+    monkeypatch.setenv("SCHEMA_REGISTRY_URL", "http://127.0.0.1:1")
+    assert main([*words, "-X", f"schemaRegistry.url={registry.url}"]) == 0
+    monkeypatch.setenv("SCHEMA_REGISTRY_URL", registry.url)
+    assert main(words) == 0
+    assert [*map(json.loads, capfdbinary.readouterr().out.splitlines())] == 2 * ORDERS
