@@ -460,7 +460,9 @@ def test_an_unknown_option_warns_with_the_nearest_name(role, key, hint, caplog):
 
 @pytest.mark.parametrize("key", ["subcribe", "SubscribePatern", "asign"])
 def test_a_read_that_names_no_topics_is_told_which_option_it_misspelt(key):
-    with pytest.raises(OptionError, match=rf"unknown option '{key}' .*did you mean '(subscribe|subscribePattern|assign)'"):
+    with pytest.raises(
+        OptionError, match=rf"unknown option '{key}' .*did you mean '(subscribe|subscribePattern|assign)'"
+    ):
         options.parse({**SERVERS, key: "events"}, "source")
 
 
