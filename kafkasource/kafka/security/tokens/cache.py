@@ -1,9 +1,9 @@
 """Keeps the token of one source for all connections of a process, and asks for the next one in time (KIP-255).
 
-It starts no thread. A connection that authenticates asks it, and the first one after the token is due fetches
-the next token. While the old token is valid, a source that fails is only a warning, and other connections use the old
-token during the fetch. So a source that is down or hangs ends no connection. Without a valid token, connections wait
-for a fetch, but not for ever: each attempt to connect would leave a waiting thread.
+It starts no thread, which a forked worker would lose. A connection that authenticates asks it, and the first one after
+the token is due fetches the next token. While the old token is valid, a source that fails is only a warning, and other
+connections use the old token during the fetch. So a source that is down or hangs ends no connection. Without a valid
+token, connections wait for a fetch, but not for ever: each attempt to connect would leave a waiting thread.
 """
 
 from __future__ import annotations
