@@ -116,9 +116,8 @@ SECTIONS["every job"] = (
     Option(
         "kafka.security.protocol",
         choice("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-        "How connections are secured. SSL: TLS; the options `kafka.ssl.*` say whom to trust. SASL_SSL: TLS, and the "
-        "client logs in as the options `kafka.sasl.*` say. SASL_PLAINTEXT: the same without TLS. Default: PLAINTEXT, "
-        "or SASL_SSL where `kafka.auth` names a vendor.",
+        "SSL: TLS. SASL_SSL: TLS, and the client logs in ([options](options-security.md)). SASL_PLAINTEXT: it logs in "
+        "without TLS. Default: PLAINTEXT, or SASL_SSL where `kafka.auth` names a vendor.",
     ),
 )
 
@@ -170,9 +169,8 @@ SECTIONS["start and end"] = _reads(
     Option(
         "trigger",
         choice("processingTime", "availableNow", "once"),
-        "The query's trigger, `processingTime`, `availableNow` or `once`, for Spark 4.0 and 4.1, where a source does "
-        "not know it. There `maxOffsetsPerTrigger`, `maxBytesPerTrigger` and `minOffsetsPerTrigger` need this option, "
-        "and a stream's ending offsets need `availableNow` ([releases of Spark](spark-releases.md)).",
+        "For Spark 4.0 and 4.1: the query's trigger, `processingTime`, `availableNow` or `once`. Limits and a "
+        "stream's ending offsets need it there ([releases of Spark](spark-releases.md)).",
         no_effect_in=_BATCH_AND_READER,
     ),
     Option(
@@ -225,9 +223,8 @@ SECTIONS["micro-batches"] = _reads(
     Option(
         "maxBytesPerTrigger",
         SIZE,
-        "The most bytes that a micro-batch reads, approximately, as the brokers store them (compressed): `64m`. "
-        "The source fetches small samples to estimate the size of a record; a topic without a sample counts as 1 "
-        "MiB a record. A micro-batch reads at least one record.",
+        "The most bytes that a micro-batch reads, approximately, as the brokers store them (compressed): `64m`. The "
+        "source estimates the size of a record from small samples. A micro-batch reads at least one record.",
         at_least=1,
         at_most=MAX_INT64,
         no_effect_in=_BATCH_AND_READER,
@@ -338,8 +335,8 @@ SECTIONS["group"] = _reads(
     Option(
         "kafka.group.id",
         STRING,
-        "The consumer group that `startingOffsets=committed` starts from and `commitOffsets` commits to. The "
-        "source does not read as a member of the group: Spark's checkpoint decides where a query continues.",
+        "The consumer group that `startingOffsets=committed` starts from and `commitOffsets` commits to. The source "
+        "does not read as a member of the group.",
     ),
     Option(
         "commitOffsets",
@@ -351,8 +348,7 @@ SECTIONS["group"] = _reads(
     Option(
         "groupIdPrefix",
         STRING,
-        "The name of the group that `commitOffsets=true` commits to when `kafka.group.id` is not set. It has no "
-        "other effect.",
+        "The name of the group that `commitOffsets=true` commits to when `kafka.group.id` is not set.",
         no_effect_in=_READER,
     ),
     Option(
@@ -406,8 +402,8 @@ SECTIONS["fetching"] = _reads(
     Option(
         "kafka.max.partition.fetch.bytes",
         BYTES,
-        "The most bytes that a fetch takes from one partition; up to `readAhead` times as many when the broker is "
-        "far away. A first record batch that is larger still arrives complete (KIP-74).",
+        "The most bytes that a fetch takes from one partition, before `readAhead`. A first record batch that is "
+        "larger still arrives complete (KIP-74).",
         default=1 * MIB,
         at_least=1,
         aliases=("kafka.fetch.message.max.bytes",),
@@ -446,7 +442,7 @@ SECTIONS["fetching"] = _reads(
         "kafka.max.decompressed.batch.bytes",
         BYTES,
         "The task refuses a record batch that decompresses to more bytes than this, because a few kB can grow to "
-        "gigabytes. Kafka's clients have no such option.",
+        "gigabytes.",
         default=64 * MIB,
         at_least=1024,
     ),
@@ -462,7 +458,7 @@ SECTIONS["fetching"] = _reads(
         "fetchOffset.numRetries",
         INTEGER,
         "How many times the driver tries to get topics and offsets before the query fails. Each try may take "
-        "`kafka.default.api.timeout.ms`. The driver also tries again when an answer would mean that records are lost.",
+        "`kafka.default.api.timeout.ms`.",
         default=3,
         at_least=1,
     ),
@@ -511,9 +507,8 @@ SECTIONS["writing"] = _writes(
     Option(
         "commitListener",
         FUNCTION,
-        "`module:function`: your function, called on the driver after each micro-batch or batch write with what "
-        "each topic-partition got. Its errors are only warnings ([a report of each "
-        "batch](writing.md#a-report-of-each-batch)).",
+        "`module:function`: your function, called on the driver after each micro-batch or batch write with what each "
+        "topic-partition got ([a report of each batch](writing.md#a-report-of-each-batch)).",
         per_cluster=False,
     ),
     Option(
@@ -525,7 +520,7 @@ SECTIONS["writing"] = _writes(
         default=256 * KIB,
         at_least=0,
         aliases=("kafka.batch.num.bytes",),
-        differs="16384. Spark hands over whole columns, and larger batches cost less for each record",
+        differs="16384. Larger batches cost less for each record",
     ),
     Option(
         "kafka.linger.ms",
@@ -602,8 +597,7 @@ SECTIONS["writing"] = _writes(
     Option(
         "kafka.metadata.max.idle.ms",
         MILLISECONDS,
-        "The client stops asking about a topic that no task has written to for this long, such as a deleted topic. "
-        "The next row for the topic starts it again.",
+        "The client stops asking about a topic that no task has written to for this long, such as a deleted topic.",
         default=300_000,
         at_least=5_000,
     ),
@@ -625,10 +619,9 @@ SECTIONS["exactly once"] = _writes(
     Option(
         "deliveryGuarantee",
         choice("at_least_once", "exactly_once"),
-        "`at_least_once`: a row may arrive twice when Spark runs a task again. `exactly_once`: each task writes in "
-        "a Kafka transaction, and the sink commits all of them with the micro-batch or batch write. Readers with "
-        "`isolation.level=read_committed` then see every row once; other readers also see rows of aborted "
-        "transactions.",
+        "`at_least_once`: a row may arrive twice when Spark runs a task again. `exactly_once`: each task writes in a "
+        "Kafka transaction, and the sink commits all of them with the micro-batch or batch write. Readers with "
+        "`isolation.level=read_committed` then see every row once.",
         default="at_least_once",
         only=(
             Other("kafka.acks", ("all", "-1"), mine=("exactly_once",)),
@@ -684,7 +677,7 @@ SECTIONS["exactly once"] = _writes(
         "crash, must fit into this time. It can be at most the brokers' `transaction.max.timeout.ms` (15 minutes).",
         default=600_000,
         at_least=1,
-        differs="60000. A transaction must outlive the restart of a query",
+        differs="60000. A restart may take longer",
         only=(_EXACTLY_ONCE,),
     ),
 )
@@ -776,8 +769,7 @@ SECTIONS["typed rows"] = (
     Option(
         "recordTypes",
         NAMES,
-        "The types of records of a topic that has several: names of Avro records, Protobuf messages (`shop.Order`)"
-        " or subjects, separated by commas. `value` then has a column for each type ([several "
+        "The types of records of a topic that has several, separated by commas: `shop.Order,shop.Refund` ([several "
         "types](typed.md#several-types-of-records-in-a-topic)). With `readerSchema`, that schema has the types.",
         only=(Other("valueFormat", REGISTERED_FORMATS),),
         not_with=(Other("messageName", why="both say which messages the values are"),),
@@ -801,9 +793,8 @@ SECTIONS["typed rows"] = (
     Option(
         "protobuf.recursive.fields.max.depth",
         INTEGER,
-        "Same as `recursive.fields.max.depth` of `from_protobuf`, for keys and values: how often a message may stand "
-        "in itself, the outermost counted. 1 leaves such fields out, 2 has them once. What is deeper is left out. "
-        "Default: a message that contains itself is an error.",
+        "How often a message may stand in itself, the outermost counted. 1 leaves such fields out, 2 has them once. "
+        "What is deeper is left out. Default: a message that contains itself is an error.",
         at_least=1,
         at_most=10,
         used_by=SOURCE,
@@ -811,15 +802,15 @@ SECTIONS["typed rows"] = (
     Option(
         "protobuf.emit.default.values",
         BOOLEAN,
-        "Same as `emit.default.values` of `from_protobuf`, for keys and values: a proto3 field that is not `optional` "
-        "is 0, false, empty or its enum's first name where the record does not have it. Default: null.",
+        "A proto3 field that is not `optional` is 0, false, empty or its enum's first name where the record does not "
+        "have it. Default: null.",
         default=False,
         used_by=SOURCE,
     ),
     Option(
         "protobuf.enums.as.ints",
         BOOLEAN,
-        "Same as `enums.as.ints` of `from_protobuf`, for keys and values: enums are numbers. Default: their names.",
+        "Enums are numbers. Default: their names.",
         default=False,
         used_by=SOURCE,
     ),
@@ -829,10 +820,8 @@ SECTIONS["several clusters"] = _writes(
     Option(
         "clusters",
         JSON,
-        "Write every row to several clusters while reading it once: "
-        '`{"east":{"kafka.bootstrap.servers":"e:9092"}}`, or options `clusters.<name>.<option>`. An option '
-        "outside of `clusters` holds for all. A cluster can have its own of nearly every option of this page; in "
-        "its `topic`, `${topic}` stands for the row's topic.",
+        'Write every row to several clusters while reading it once: `{"east":{"kafka.bootstrap.servers":"e:9092"}}`, '
+        "or options `clusters.<name>.<option>`. A cluster can have its own of nearly every option of this page.",
         per_cluster=False,
     ),
     Option(
@@ -898,9 +887,8 @@ SECTIONS["several clusters"] = _writes(
     Option(
         "producersPerCluster",
         INTEGER,
-        "How many producers (connections, threads) each executor worker has for a cluster. Rows with the same key "
-        "use the same producer, so they stay in order. Rows without a key use the producers in turn, so their "
-        "order in a partition is lost.",
+        "How many producers (connections, threads) each executor worker has for a cluster. With several, rows without "
+        "a key lose their order in a partition.",
         default=1,
         at_least=1,
         at_most=64,
@@ -915,23 +903,22 @@ SECTIONS["several clusters"] = _writes(
     Option(
         "unlessOrigin",
         JSON,
-        "Mirrors set it: the cluster does not get rows whose headers `mirror.origin` say that they have been there, or "
-        "come there by another flow (`docs/mirror.md`).",
+        "Mirrors set it: the cluster does not get rows that have been there, or that come there by another flow "
+        "([cycles](mirror-topics.md#cycles)).",
         only=(_CLUSTERS,),
     ),
     Option(
         "refusedTopics",
         JSON,
-        "Mirrors set it: a list of topics that the cluster does not let the mirror create. The sink leaves their "
-        "rows out, and those of topics whose names are not legal there. It counts them as discarded and notes "
-        "their offsets in the `offsetMap`.",
+        "Mirrors set it: a list of topics that the cluster does not let the mirror create. The sink leaves their rows "
+        "out ([more](mirror-topics.md#topics-that-a-target-refuses)).",
         only=(_CLUSTERS,),
     ),
     Option(
         "offsetMap",
         STRING,
-        "Name of a compacted topic in the cluster, which must exist. The sink writes there which offset each row "
-        "had in its source (column `offset`) and which offset it got in the cluster (`docs/mirror.md`).",
+        "Name of a compacted topic in the cluster, which must exist. The sink writes there which offset each row had "
+        "in its source (column `offset`) and which offset it got in the cluster.",
         only=(_CLUSTERS,),
         not_with=(
             Other("kafka.enable.idempotence", (False,), why=_MAP_ORDER),
@@ -954,8 +941,8 @@ SECTIONS["process"] = (
     Option(
         "unknownOptions",
         choice("warn", "fail"),
-        "Decides what the connector does with an option that it does not know, or that is for the other direction: "
-        "`warn` logs a warning with the most similar name, `fail` ends the query before it asks a broker.",
+        "Decides about an option that the connector does not know, or that is for the other direction. `warn`: a "
+        "warning with the most similar name. `fail`: the query ends before it asks a broker.",
         default="warn",
         per_cluster=False,
     ),
@@ -965,9 +952,8 @@ SECTIONS["process"] = (
     Option(
         "kafka.broker.version.fallback",
         OLD_RELEASE,
-        "The release to assume for a broker that closes the connection in whatever form the client asks for its API "
-        "versions, as brokers before 0.10 do. `auto`: the client finds out by further requests, which `0.9.0` or "
-        "`0.8.2` saves.",
+        "The release of brokers before 0.10, which do not say what they serve: `0.9.0` or `0.8.2`. `auto`: the client "
+        "finds out ([older brokers](older-brokers.md)).",
         default="auto",
     ),
 )
@@ -1068,8 +1054,7 @@ SECTIONS["network"] = (
     Option(
         "kafka.receive.message.max.bytes",
         BYTES,
-        "The client refuses a longer response from a broker before it allocates memory for it. The name is "
-        "librdkafka's; Java has no such limit.",
+        "The client refuses a longer response from a broker before it allocates memory for it.",
         default=100 * MIB,
         at_least=1000,
     ),

@@ -12,19 +12,17 @@ ROWS = (
     Option(
         "ssl.truststore.location",
         TEXT,
-        "A file with the certificates of the authorities that may have issued the brokers' certificates: PEM, PKCS12 or"
-        " JKS. Or a folder of PEM files. Without it, and without `ssl.truststore.certificates`, the roots of the"
-        " operating system count. `probe` means the same.",
+        "A file with the certificates of the authorities that the client trusts: PEM, PKCS12 or JKS. Or a folder of "
+        "PEM files. Default: the roots of the operating system, which `probe` means, too.",
         aliases=("ssl.ca.location",),
         text_options=("ssl.truststore.certificates",),
     ),
     Option(
         "ssl.truststore.type",
         TEXT,
-        "PEM, PKCS12 or JKS. Not needed: the file itself shows what it is. PEM for a binary store, or the"
-        " reverse, is an error.",
+        "PEM, PKCS12 or JKS. Not needed: the file itself shows what it is.",
     ),
-    Option("ssl.truststore.password", SECRET, "The password of a PKCS12 or JKS truststore. A PEM file has none."),
+    Option("ssl.truststore.password", SECRET, "The password of a PKCS12 or JKS truststore."),
     Option(
         "ssl.truststore.certificates",
         TEXT,
@@ -42,8 +40,7 @@ ROWS = (
     Option(
         "ssl.keystore.password",
         SECRET,
-        "The password of a PKCS12 or JKS keystore. A PEM file has none: give `ssl.key.password` where its key is"
-        " encrypted.",
+        "The password of a PKCS12 or JKS keystore.",
     ),
     Option(
         "ssl.keystore.key",
