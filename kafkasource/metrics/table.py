@@ -114,8 +114,7 @@ TABLE = (
     Metric(
         "kafkasource_registry_requests_total",
         ("outcome",),
-        "Requests to a schema registry: `answered`, `refused` (a status of 4xx), `failed` (no answer, or one that may "
-        "become better: the request is repeated).",
+        "Requests to a schema registry: `answered`, `refused` (a status of 4xx), `failed` (the request is repeated).",
     ),
     Metric("kafkasource_bytes_read_total", ("topic",), "Bytes of record batches fetched, as sent."),
     Metric(
@@ -144,9 +143,8 @@ TABLE = (
     Metric(
         "kafkasource_dead_letters_total",
         ("cluster_name", "topic", "reason"),
-        "Records that the sink could not write to the topic and sent to the topic of `badRecords`, by Kafka's name of "
-        "the error, `max.request.size` or `buffer.memory`; for rows that a writer's schema does not take, the kind of "
-        "fault.",
+        "Records that the sink sent to the topic of `badRecords`. The reason is Kafka's name of the error, the option "
+        "that limits the size, or the fault of the row.",
     ),
     Metric(
         "kafkasource_produce_latency_seconds",

@@ -168,7 +168,7 @@ CASES = (
             "-1 and -2 are `latest` and `earliest`",
             Stream({"startingOffsetsByTimestamp": each(-1, -2, -2)}, reads(offsets=from_each(101, 0, 0), ends=ALL)),
         ),
-        same(
+        bad_value(
             "not all partitions named, or bad JSON: an error",
             Stream(
                 {"startingOffsetsByTimestamp": at(0, 0)},
@@ -257,7 +257,7 @@ CASES = (
     ),
     *option(
         "`endingOffsetsByTimestamp`",
-        same(
+        bad_value(
             "before the start, or bad JSON: an error",
             Batch(
                 {"startingOffsetsByTimestamp": at(5, 0, 0), "endingOffsetsByTimestamp": at(1, 0, 0)},

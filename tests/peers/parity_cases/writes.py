@@ -129,7 +129,7 @@ CASES = (
             "The sink makes a topic only where `createTopic` says how: a typo would make one too. Elsewhere both fail.",
             Write({"topic": "$mine2", "kafka.max.block.ms": "15000"}, theirs=INTO_MINE2, ours=NO_TOPIC),
         ),
-        same(
+        bad_value(
             "a name that no topic can have: an error",
             no("'v' AS value", "InvalidTopicException", "INVALID_TOPIC_EXCEPTION", topic="no/topic"),
         ),
