@@ -54,6 +54,7 @@ class Verdict:
 
 WIRE = "wire ceiling"
 SMALL, LARGE, FIRST = "write 100,000 × 100 B", "write 2,000 × 100 kB", "first read, 100,000 × 100 B"
+FIRST_BATCH = "first micro-batch, 100,000 × 100 B"
 MEMORY_WORKS = (
     "read 300 MB partition",
     "read 1.5 GB partition",
@@ -75,6 +76,7 @@ GOALS: tuple[Goal, ...] = (
     Goal("write of 100,000 × 100 B, both with defaults", "small", SMALL, SECONDS, at_least=1, than="jvm"),
     Goal("write of records of 100 kB, both with defaults", "small", LARGE, SECONDS, at_least=1, than="jvm"),
     Goal("first read of a session", "first", FIRST, SECONDS, at_most=0.8, than="jvm"),
+    Goal("first micro-batch of a session", "first", FIRST_BATCH, SECONDS, at_most=1.0, than="jvm"),
     *(
         Goal(
             f"{work} 100 B, processor time of Spark's processes beyond Spark alone",
