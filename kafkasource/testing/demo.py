@@ -17,6 +17,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from kafkasource.kafka.cluster.cluster import Cluster
@@ -45,12 +46,14 @@ def main() -> int:
         folder = resources.enter_context(
             tempfile.TemporaryDirectory(prefix="kafkasource-demo-", ignore_cleanup_errors=True)
         )
-        with _step("start Apache Kafka"):
-            broker = resources.enter_context(Broker())
-        print(f"    {broker.bootstrap_servers}")
-        with _step("start Spark"), ctrl_c_waits():
+        broker = Broker()
+        resources.callback(broker.stop)
+        with _step("start Apache Kafka and Spark"), ctrl_c_waits(), ThreadPoolExecutor(1) as aside:
+            kafka = aside.submit(broker.start)
             spark = _spark(folder)
             resources.callback(_stop, spark)
+            kafka.result()
+        print(f"    {broker.bootstrap_servers}")
         agreed = _main_job(spark, broker.bootstrap_servers, folder)
         print(_RULE)
         print(f"{'OK' if agreed else 'FAILED'} in {time.monotonic() - started:.1f} s")
