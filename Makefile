@@ -18,21 +18,17 @@ PYTEST := $(PY) -m pytest -q
 # all tests in each of its processes: 17 s of processor time instead of 6 for collecting them alone.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-jars test environments jars lint style types imports unit coverage broker spark spark-kinds spark-newest spark-oldest spark-each \
+.PHONY: demo test environments jars lint style types imports unit coverage broker spark spark-kinds spark-newest spark-oldest spark-each \
 	spark-4.0 spark-4.1 spark-4.3 servers releases extended floors sanitize fuzz campaign campaign-bugs storm storm-bugs simulate soak soak-tasks wide far bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
 
-# The kernels are compiled while pip installs pyspark; then Kafka's jars come, with the Ivy inside pyspark.
+# The kernels are compiled while pip installs pyspark. The demo fetches Kafka's jars while Spark starts.
 demo:
 	@[ -e .venv/.ready ] || { \
 		echo "installing into .venv: pyspark $(PYSPARK) (400 MB), then kafkasource and Kafka's jars (45 MB)"; \
 		echo "what is downloaded stays in the caches of pip (.venv/bin/pip cache purge removes it) and uv (.venv/bin/uv cache clean)," \
 			"and in $${KAFKASOURCE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/kafkasource} (.venv/bin/pykafka cache clean)"; }
-	@$(MAKE) --no-print-directory -j 3 .venv/.ready demo-jars
+	@$(MAKE) --no-print-directory -j 2 .venv/.ready
 	@.venv/bin/pykafka demo
-
-demo-jars: .venv/.pyspark
-	@[ -n "$$KAFKA_BOOTSTRAP_SERVERS" ] || \
-		.venv/bin/python -c "from kafkasource.testing.broker import DEFAULT_VERSION, kafka_jars; kafka_jars(DEFAULT_VERSION)"
 
 # A skip that tests/allowed_skips.py does not name is a failure in what CI runs.
 test extended: export KAFKASOURCE_SKIPS ?= fail

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tarfile
 import zipfile
@@ -26,14 +25,7 @@ VERSION = "3.0.9"  # the last that runs on Java 17
 _NAME = "apicurio-registry-app"
 _MOST_BYTES = 1 << 30  # unpacked; 3.0.9 has 110 MB
 
-# The archive is no jar and has a classifier, which only a module file can say. usepoms: its parent's POM cannot be had.
-_SETTINGS = """<ivysettings>
-  <settings defaultResolver="central"/>
-  <resolvers>
-    <ibiblio name="central" m2compatible="true" usepoms="false" root="https://repo1.maven.org/maven2/"/>
-  </resolvers>
-</ivysettings>
-"""
+# The archive is no jar and has a classifier, which only a module file can say.
 _MODULE = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
   <info organisation="kafkasource" module="registry"/>
   <configurations><conf name="default"/></configurations>
@@ -75,15 +67,13 @@ def _retrieve(folder: Path) -> None:
 
 
 def _run_ivy(java: Path, ivy: Path, partial: Path) -> str:
-    """Retrieve the archive into `partial`; returns what Ivy printed. Ivy itself compares checksums."""
-    settings, module = partial / "settings.xml", partial / "ivy.xml"
-    settings.write_text(_SETTINGS)
+    """Retrieve the archive into `partial`; return what Ivy printed. gzip has a checksum of its own."""
+    module = partial / "ivy.xml"
     module.write_text(_MODULE.format(name=_NAME, version=VERSION))
-    command = [str(java), f"-Divy.home={partial / 'home'}", "-cp", str(ivy), "org.apache.ivy.Main"]
-    command += ["-settings", os.environ.get("KAFKASOURCE_IVY_SETTINGS") or str(settings)]
-    command += ["-cache", str(partial / "cache"), "-ivy", str(module), "-types", "tar.gz", "-confs", "default"]
-    command += ["-retrieve", f"{partial}/[artifact]-[revision].[ext]"]
-    return run_ivy(command, partial, "Apicurio Registry")
+    arguments = ["-cache", str(partial / "cache"), "-ivy", str(module), "-types", "tar.gz", "-confs", "default"]
+    arguments += ["-retrieve", f"{partial}/[artifact]-[revision].[ext]"]
+    # The POM of its parent cannot be had.
+    return run_ivy(java, ivy, partial / "home", partial, arguments, "Apicurio Registry", poms=False)
 
 
 def _unpack(archive: Path, folder: Path) -> None:
