@@ -16,7 +16,9 @@ Invariant: every error pickles with its message and attributes, because Spark se
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import islice
 from typing import ClassVar, TypeAlias, TypeVar
 
 _NOT_SHOWN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # controls, formats (order and width), half surrogate pairs, line ends
@@ -30,6 +32,12 @@ def escaped(text: str, keep: str = "\t\n") -> str:
     from unicodedata import category  # most processes meet no such text
 
     return "".join(c if c in keep or category(c) not in _NOT_SHOWN else _escape(c) for c in text)
+
+
+def few(names: Collection[object], most: int = 5) -> str:
+    """The first names, for the text of an error or a line of a log, and how many more there are."""
+    shown = ", ".join(map(str, islice(names, most)))
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
 def _escape(character: str) -> str:

@@ -25,6 +25,8 @@ ROW_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "tim
 """The columns of a row of the source, in the JVM connector's order. It has `headers` only where a user asks for it."""
 BAD_RECORD_COLUMN = "badRecord"
 """One more, behind them, of badRecords=column."""
+PACKED_COLUMN = "records"
+"""The only column of packRecords=true."""
 
 
 class TopicPartition(NamedTuple):

@@ -34,10 +34,11 @@ from kafkasource.errors import OptionError
 from kafkasource.kafka.producer.config import ProducerConfig
 from kafkasource.kafka.producer.delivery import DeadLetterTopic, Delivery
 from kafkasource.kafka.producer.producer import Producer
-from kafkasource.sink.columns import InvalidSchema, SinkSchema, check_dead_letters
-from kafkasource.sink.dead_letters import dead_letter_topic_of, require_topic
+from kafkasource.sink.columns import checked_rows
+from kafkasource.sink.dead_letters import require_topic
 from kafkasource.sink.new_topic import create_missing
 from kafkasource.sink.partitioner import partitioner_of
+from kafkasource.sink.schema import InvalidSchema, SinkSchema, check_dead_letters, dead_letter_topic_of
 from kafkasource.types import BAD_RECORD_COLUMN, TopicPartition, Written
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class Writer:
             self._delivery = self._delivering.__enter__()
         schema = replace(schema, cluster_id=self._cluster_id)
         for batch in [rows] if not hasattr(rows, "to_batches") else rows.to_batches():
-            for part in schema.rows(batch):
+            for part in checked_rows(schema, batch):
                 self._producer.append(part, self._partitioner, self._delivery)
 
     def _schema(self, rows: pa.RecordBatch | pa.Table) -> SinkSchema:

@@ -84,3 +84,30 @@ def test_a_plain_binary_read_loads_no_module_of_another_feature_and_few_lines():
     lines = sum(len(path.read_text().splitlines()) for path in sources if path.exists())
     assert len(files) < 260
     assert lines < 36_000
+
+
+# What the processes that plan and commit a plain write load.
+PLAIN_WRITE = """
+import json, sys
+from pyspark.sql.types import StructType
+from kafkasource.datasource import KafkaDataSource
+sink = KafkaDataSource({"kafka.bootstrap.servers": "nowhere:1", "topic": "t"})
+schema = StructType().add("value", "binary")
+writer = sink.streamWriter(schema, False)
+writer.__getstate__()
+writer.commit([], 0)
+sink.writer(schema, False)
+print(json.dumps([name for name in sys.modules if name.startswith(("kafkasource.", "pyarrow"))]))
+"""
+
+
+def test_the_driver_of_a_plain_write_loads_no_client_no_other_feature_and_no_pyarrow():
+    """Spark plans and commits in two processes, one after the other. Pyarrow alone takes a quarter of a second."""
+    ended = subprocess.run([sys.executable, "-c", PLAIN_WRITE], capture_output=True, text=True, check=True)
+    loaded = json.loads(ended.stdout)
+    assert [name for name in loaded if name.startswith("pyarrow")] == []
+    others = ("formats", "exactly_once.", "source", "tools", "testing", "kafka.cluster", "kafka.memory", "kafka.fetch")
+    assert [name for name in loaded if name.removeprefix("kafkasource.").startswith(others)] == [
+        "kafkasource.exactly_once.counts"
+    ]
+    assert len(loaded) < 190

@@ -12,7 +12,7 @@ from kafkasource.kafka.producer.rows import InvalidRow
 from kafkasource.kafka.protocol.apis import CREATE_TOPICS, PRODUCE
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
 from kafkasource.kafka.records.batches import decode
-from kafkasource.sink.columns import InvalidSchema
+from kafkasource.sink.schema import InvalidSchema
 from kafkasource.types import TopicPartition
 from kafkasource.writer import Writer
 

@@ -33,8 +33,8 @@ from kafkasource.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
     UnsupportedApiVersion,
+    few,
 )
-from kafkasource.kafka.cluster.caller import few
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.cluster.topics import Setting, Topics
 from kafkasource.kafka.config import ClientConfig

@@ -1,152 +1,82 @@
-"""Checks that a DataFrame can be written, and makes its rows into Arrow columns for the encoder.
+"""Makes the rows of Spark's Arrow batches into Arrow columns for the encoder, and checks them batch by batch.
 
-The driver checks the schema before a task starts (`SinkSchema.check`, with the texts of the JVM connector). The
-executor's Python worker checks the rows batch by batch (`SinkSchema.rows`). Columns are found by exact name: topic,
-key, value, headers, partition, timestamp; others are ignored, except the source's column of bad records. No row
-becomes a Python object on the way, unless it is bad.
+Runs in the executor's Python worker; `sink.schema` has checked the columns on the driver. No row becomes a Python
+object on the way, unless it is bad.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkasource.errors import BadRecord, KafkaSourceError
+from kafkasource.errors import BadRecord
 from kafkasource.kafka.producer.rows import Column, InvalidRow, Rows, all_null_as_none
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE, int32_column
-from kafkasource.kafka.records.arrow.packed import PACKED_COLUMN, Unpacked, unpack
+from kafkasource.kafka.records.arrow.packed import Unpacked, unpack
 from kafkasource.kafka.records.arrow.views import int32_values
 from kafkasource.kafka.records.arrow_scalars import scalar
 from kafkasource.kafka.records.partitions import order_by_partition
-from kafkasource.sink.dead_letters import BAD_RECORD, NEEDED
-from kafkasource.types import BAD_RECORD_COLUMN
+from kafkasource.sink.schema import SinkSchema
+from kafkasource.types import BAD_RECORD_COLUMN, PACKED_COLUMN
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import DataType, StructType
-
     from kafkasource.formats.framing import Side
-    from kafkasource.formats.writing.formats import WriteFormat
     from kafkasource.formats.writing.rows import CannotEncodeColumn
 
 _SIDES: tuple[Side, ...] = ("key", "value")
-_STRING_OR_BINARY = ("string", "binary")
-_ACCEPTED: dict[str, tuple[str, ...]] = {  # Spark's catalog strings by column, in the order they are checked
-    "topic": ("string",),
-    "key": _STRING_OR_BINARY,
-    "value": _STRING_OR_BINARY,
-    "headers": ("array<struct<key:string,value:binary>>",),
-    "partition": ("int",),
-    "timestamp": ("timestamp",),  # not in the JVM connector (SPARK-50160): the record's create time
-}
 _NULL_TOPIC = (
     "KAFKA_NULL_TOPIC_IN_DATA: a row contains a null topic. Give it one, or set the option 'topic' for all rows"
 )
 _NO_TIMESTAMP = {"ms": -1, "us": -1_000, "ns": -1_000_000}  # -1 ms by Arrow's unit
-_OFFSET: dict[str, tuple[str, ...]] = {"offset": ("bigint",)}  # where a mirror's rows, or dead letters, were read
-_BAD_RECORD: dict[str, tuple[str, ...]] = {BAD_RECORD_COLUMN: (BAD_RECORD,)}
 
 # The columns that say where a row was read. None of them is null in a bad row.
 _PLACE = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
 
 
-class InvalidSchema(KafkaSourceError, ValueError):
-    """The DataFrame cannot be written: a column is missing or of the wrong type. Raised on the driver."""
+def checked_rows(schema: SinkSchema, batch: pa.RecordBatch) -> Iterator[Rows]:
+    """Check the rows of one Arrow batch; one `Rows` per topic in it, each in the batch's order. Bad records are the
+    first.
+
+    Executor side. Raises InvalidRow, and BadRecord where bad records have no topic.
+    """
+    return _Reader(schema).rows(batch)
 
 
-@dataclass(frozen=True)
-class SinkSchema:
-    """The position of each column in the Arrow batches. Pickled into every task."""
-
-    topic: str | None  # the option, which wins over the column
-    positions: dict[str, int]  # by name, of the columns that exist
-    dead_letter_topic: str | None = None  # where bad records go; None: one is an error
-    formats: tuple[WriteFormat, ...] = ()  # of keys and values that are encoded
-    cluster_names: tuple[str, ...] = ("",)  # of the clusters that get the rows, in metrics
-    cluster_id: str | None = None  # Kafka's id of the cluster, for dead letters; None also where there are several
-
-    @classmethod
-    def check(
-        cls,
-        schema: StructType,
-        topic: str | None,
-        *,
-        offsets: bool = False,
-        dead_letter_topic: str | None = None,
-        typed: Container[str] = (),
-        text: Container[str] = (),
-    ) -> SinkSchema:
-        """Find the columns of a Spark schema. Driver side; raises InvalidSchema in the JVM connector's words.
-
-        `offsets`: the rows must have the column `offset`, too. Otherwise it is ignored, except by bad records. `typed`:
-        keys or values that are encoded, which may have any type; `text`: those that must be strings.
-        """
-        types = {field.name: _catalog_string(field.dataType) for field in schema.fields}
-        if PACKED_COLUMN in types and "value" not in types and ("value" in typed or "value" in text):
-            raise InvalidSchema(f"column {PACKED_COLUMN!r} has records as they are: leave out the option 'valueFormat'")
-        if dead_letter_topic is not None:
-            check_dead_letters(types)
-        if types.get(PACKED_COLUMN) == "binary" and "value" not in types:
-            return cls(topic, {PACKED_COLUMN: list(types).index(PACKED_COLUMN)}, dead_letter_topic)
-        accepted_by_name = _accepted(types, offsets=offsets, dead=dead_letter_topic is not None)
-        positions: dict[str, int] = {}
-        for position, field in enumerate(schema.fields):
-            if field.name in accepted_by_name and field.name not in positions:
-                positions[field.name] = position
-        if topic is None and "topic" not in positions:
-            raise InvalidSchema(
-                "topic option required when no 'topic' attribute is present. Use the topic option for setting a topic."
-            )
-        if "value" not in positions:
-            raise InvalidSchema("Required attribute 'value' not found")
-        for name in ("offset", "partition") if offsets else ():
-            if name not in positions:
-                raise InvalidSchema(f"'offsetMap' needs the column {name!r}, as the source has it")
-        accepted_by_name |= {name: ("string",) for name in accepted_by_name if name in text}
-        for name in filter(positions.__contains__, accepted_by_name):
-            found = _catalog_string(schema.fields[positions[name]].dataType)
-            if name not in typed and found not in accepted_by_name[name]:
-                raise InvalidSchema(
-                    f"{name} attribute unsupported type {found}. {name} must be a(n) "
-                    f"{' or '.join(accepted_by_name[name])}{_other_types(name, found)}"
-                )
-        return cls(topic, positions, dead_letter_topic)
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    schema: SinkSchema
 
     def rows(self, batch: pa.RecordBatch) -> Iterator[Rows]:
-        """Check the rows of one Arrow batch; one `Rows` per topic in it, each in the batch's order. Bad records are the
-        first.
-
-        Executor side. Raises InvalidRow, and BadRecord where bad records have no topic.
-        """
-        if BAD_RECORD_COLUMN in self.positions:
-            column = batch.column(self.positions[BAD_RECORD_COLUMN])
+        if BAD_RECORD_COLUMN in self.schema.positions:
+            column = batch.column(self.schema.positions[BAD_RECORD_COLUMN])
             if column.null_count < batch.num_rows:
                 yield self._dead_letters(batch.filter(column.is_valid()))
                 batch = batch.filter(column.is_null())
         if batch.num_rows == 0:
             return
-        if PACKED_COLUMN in self.positions:
-            for value in batch.column(self.positions[PACKED_COLUMN]):
+        if PACKED_COLUMN in self.schema.positions:
+            for value in batch.column(self.schema.positions[PACKED_COLUMN]):
                 yield self._unpacked(value)
             return
-        yield from self._encoded(batch) if self.formats else self._of_batch(batch, {}, None)
+        yield from self._encoded(batch) if self.schema.formats else self._of_batch(batch, {}, None)
 
     def _encoded(self, batch: pa.RecordBatch) -> Iterator[Rows]:
         from kafkasource.formats.writing.rows import CannotEncodeColumn, encoded, with_schema_ids
 
-        passing_over = self.dead_letter_topic is not None
+        passing_over = self.schema.dead_letter_topic is not None
         try:
-            for part in encoded(batch, self.positions, self.formats, passing_over=passing_over):
+            for part in encoded(batch, self.schema.positions, self.schema.formats, passing_over=passing_over):
                 if part.refused:
                     errors = [*part.refused.values()]
                     part, bad = part.parted()
                     yield self._refused(bad, errors)
                 if part.batch.num_rows:
                     own = _headers(self._column(part.batch, "headers", HEADERS_TYPE))
-                    headers = with_schema_ids(own, part.records, self.formats)
+                    headers = with_schema_ids(own, part.records, self.schema.formats)
                     yield from self._of_batch(part.batch, part.records, headers)
         except CannotEncodeColumn as error:
             raise InvalidRow(str(error)) from None
@@ -155,23 +85,23 @@ class SinkSchema:
         """The dead letters of rows that the writer's schema does not take. Raises InvalidRow."""
         from kafkasource.formats.dead_letters.makers import count_rows, of_rows
 
-        assert self.dead_letter_topic is not None
-        if self.topic is not None:
-            topics: Column = pa.array([self.topic] * bad.num_rows, pa.string())
+        assert self.schema.dead_letter_topic is not None
+        if self.schema.topic is not None:
+            topics: Column = pa.array([self.schema.topic] * bad.num_rows, pa.string())
         else:
             topics = self._column(bad, "topic", pa.string())
         if topics.null_count:
             raise InvalidRow(_NULL_TOPIC)
-        typed = [each.side for each in self.formats]
+        typed = [each.side for each in self.schema.formats]
         sides: dict[Side, Column] = {
-            side: bad.column(self.positions[side]) if side in typed else self._column(bad, side, pa.binary())
+            side: bad.column(self.schema.positions[side]) if side in typed else self._column(bad, side, pa.binary())
             for side in _SIDES
-            if side in self.positions
+            if side in self.schema.positions
         }
         partitions = self._column(bad, "partition", pa.int32())
         letters = of_rows(
-            self.dead_letter_topic,
-            self.cluster_id,
+            self.schema.dead_letter_topic,
+            self.schema.cluster_id,
             sides,
             errors,
             typed,
@@ -179,7 +109,7 @@ class SinkSchema:
             headers=_headers(self._column(bad, "headers", HEADERS_TYPE)),
             timestamps_ms=_milliseconds(self._column(bad, "timestamp", None)),
         )
-        for cluster_name in self.cluster_names:
+        for cluster_name in self.schema.cluster_names:
             count_rows(cluster_name, topics.to_pylist(), errors)
         return letters
 
@@ -190,7 +120,7 @@ class SinkSchema:
             partitions = None
         keys = records["key"] if "key" in records else self._column(batch, "key", pa.binary())
         all_rows = Rows(
-            topic=self.topic or "",
+            topic=self.schema.topic or "",
             count=batch.num_rows,
             keys=all_null_as_none(keys),
             values=records["value"] if "value" in records else self._column(batch, "value", pa.binary()),
@@ -199,7 +129,7 @@ class SinkSchema:
             timestamps_ms=_milliseconds(self._column(batch, "timestamp", None)),
             offsets=_without_nulls(self._column(batch, "offset", pa.int64())),
         )
-        if self.topic is not None:
+        if self.schema.topic is not None:
             yield all_rows
             return
         topics: Column = self._column(batch, "topic", pa.string())
@@ -220,8 +150,8 @@ class SinkSchema:
 
     def _dead_letters(self, bad: pa.RecordBatch) -> Rows:
         """The dead letters of rows that are all bad."""
-        column = bad.column(self.positions[BAD_RECORD_COLUMN])
-        if self.dead_letter_topic is None:
+        column = bad.column(self.schema.positions[BAD_RECORD_COLUMN])
+        if self.schema.dead_letter_topic is None:
             raise self._error(bad, pc.struct_field(column, "reason"))
         from kafkasource.formats.dead_letters.makers import of_undecoded
 
@@ -233,7 +163,7 @@ class SinkSchema:
                     "where the record was read"
                 )
         return of_undecoded(
-            self.dead_letter_topic,
+            self.schema.dead_letter_topic,
             column,
             [*place.values()],
             headers=_headers(self._column(bad, "headers", HEADERS_TYPE)),
@@ -242,7 +172,7 @@ class SinkSchema:
 
     def _error(self, bad: pa.RecordBatch, reasons: Column) -> BadRecord:
         """Raise the error of the first of these rows."""
-        place = {name: bad.column(self.positions[name])[0] for name in _PLACE if name in self.positions}
+        place = {name: bad.column(self.schema.positions[name])[0] for name in _PLACE if name in self.schema.positions}
         where = ", ".join(f"{name} {value}" for name, value in place.items()) or "a row"
         return BadRecord(
             f"{where}: column {BAD_RECORD_COLUMN!r} is not null, as the record could not be decoded: {reasons[0]}",
@@ -255,7 +185,7 @@ class SinkSchema:
         found = _unpack_row(value)
         batch = found.batch
         return Rows(
-            topic=self.topic or found.topic,
+            topic=self.schema.topic or found.topic,
             count=batch.num_rows,
             keys=all_null_as_none(batch.column("key")),
             values=batch.column("value"),
@@ -267,7 +197,7 @@ class SinkSchema:
 
     def _column(self, batch: pa.RecordBatch, name: str, wanted: pa.DataType | None) -> Column | None:
         """A column in the wanted type (None: as it is). None: the DataFrame does not have it."""
-        position = self.positions.get(name)
+        position = self.schema.positions.get(name)
         if position is None:
             return None
         column: Column = batch.column(position)
@@ -289,43 +219,6 @@ def _unpack_row(value: pa.BinaryScalar) -> Unpacked:
         return unpack(value.as_buffer())
     except ValueError as error:
         raise InvalidRow(f"column {PACKED_COLUMN!r} is for what 'packRecords' reads: {error}") from None
-
-
-def _accepted(types: dict[str, str], *, offsets: bool, dead: bool) -> dict[str, tuple[str, ...]]:
-    """The types that these columns may have, from `_ACCEPTED`. `dead`: bad records become dead letters."""
-    bad = dead or types.get(BAD_RECORD_COLUMN) == BAD_RECORD
-    place = offsets or dead or (bad and types.get("offset") in _OFFSET["offset"])
-    return _ACCEPTED | (_OFFSET if place else {}) | (_BAD_RECORD if bad else {})
-
-
-def _other_types(name: str, found: str) -> str:
-    """Say how a key or a value of another type can be written."""
-    if name not in ("key", "value"):
-        return ""
-    if found.startswith(("struct<", "array<", "map<")):
-        return f". Write to_json({name}) AS {name}, or set {name}Format=json"
-    return f". Write CAST({name} AS STRING) AS {name}, or set {name}Format=json"
-
-
-def check_dead_letters(types: Container[str]) -> None:
-    """`types`: the names of the columns there are. Raises InvalidSchema for one that dead letters need. Without the
-    column `badRecord` they are only what cannot be written, which needs none."""
-    if BAD_RECORD_COLUMN not in types:
-        return
-    missing = next((name for name in NEEDED if name not in types), None)
-    if missing is not None:
-        includes = " with includeHeaders=true" if missing == "headers" else ""
-        raise InvalidSchema(
-            f"option 'badRecords'=topic:NAME needs the column {missing!r}, as the source has it{includes}: a dead "
-            f"letter is the record as it was read. Keep {', '.join(NEEDED)} in the DataFrame. Where "
-            "badRecord is null, topic, partition and headers say what is written, as in any write"
-        )
-
-
-def _catalog_string(data_type: DataType) -> str:
-    """Spark's catalog string. A collation, and the length of a char or varchar, do not change what is written."""
-    kind = str(data_type.simpleString())
-    return "string" if kind.startswith(("string collate ", "char(", "varchar(")) else kind
 
 
 def _without_nulls(column: Column | None) -> Column | None:

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kafkasource import metrics
+from kafkasource.errors import few
 from kafkasource.exactly_once.counts import TransactionCounts
-from kafkasource.kafka.cluster.caller import few
 from kafkasource.options.user_functions import load
 from kafkasource.types import Discarded, TopicPartition, Written
 

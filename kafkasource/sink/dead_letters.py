@@ -16,24 +16,9 @@ from kafkasource.errors import OptionError
 from kafkasource.kafka.cluster.cache import shared_cluster
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.sink.new_topic import SEEN, SeenTopics, exists
-from kafkasource.types import BAD_RECORD_COLUMN
 
 if TYPE_CHECKING:
     from kafkasource.kafka.cluster.cluster import Cluster
-    from kafkasource.options import Options
-
-BAD_RECORD = "struct<reason:string,schemaId:int,key:binary,value:binary,clusterId:string>"
-"""Spark's catalog string of the source's column."""
-NEEDED = (BAD_RECORD_COLUMN, "topic", "partition", "offset", "headers")
-"""The columns of a DataFrame with dead letters."""
-
-
-def dead_letter_topic_of(options: Options) -> str | None:
-    """The topic that `badRecords` names. Raises OptionError."""
-    topic: str | None = options["badRecords"].partition(":")[2] or None
-    if topic is not None and topic == options["topic"]:
-        raise OptionError(f"options 'topic' and 'badRecords' both name {topic!r}: bad records need another topic")
-    return topic
 
 
 def require_topic(config: ClientConfig, topic: str, *, trusted_ms: int = 0, seen: SeenTopics = SEEN) -> str | None:

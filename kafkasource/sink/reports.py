@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import WriterCommitMessage
 
 from kafkasource import metrics
-from kafkasource.exactly_once.task.plan import TaskResult
-from kafkasource.sink.clusters.offset_spans import Mapped
 from kafkasource.types import Discarded, TopicPartition, Written
+
+if TYPE_CHECKING:
+    from kafkasource.exactly_once.task.plan import TaskResult
+    from kafkasource.sink.clusters.offset_spans import Mapped
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,10 @@ from kafkasource.sink.clusters.fan_out import FanOut, FanOutDelivery, OpenTransa
 from kafkasource.sink.clusters.producers import shared_producers
 from kafkasource.sink.clusters.targets import ClusterTarget
 from kafkasource.sink.clusters.transactions import ClusterTask
-from kafkasource.sink.columns import SinkSchema
+from kafkasource.sink.columns import checked_rows
 from kafkasource.sink.partitioner import partitioner_of
 from kafkasource.sink.reports import ClusterReport
+from kafkasource.sink.schema import SinkSchema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +66,7 @@ def _sent(
     skipping = [task for task in (tasks or {}).values() if not task.writes]
     with fan_out.delivery(None if tasks is None else _transactions(tasks, cluster_of)) as delivery:
         for batch in batches:
-            for rows in schema.rows(batch):
+            for rows in checked_rows(schema, batch):
                 fan_out.append(rows, delivery)
                 for task in skipping:
                     task.skip(rows)

@@ -9,7 +9,8 @@ tasks.
 
 Spark pickles a writer to its tasks, so it holds plain values only. It does so once before the tasks of each micro-batch
 or batch write, in a process that may talk to the brokers: a batch begins in `__getstate__`. A stream's commit and abort
-run on a new writer in another process, those of a batch write on an unpickled writer.
+run on a new writer in another process, those of a batch write on an unpickled writer. Each of these processes imports
+this module before a query's first rows are committed. So functions import what only some writes need.
 """
 
 from __future__ import annotations
@@ -30,28 +31,14 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 from kafkasource import metrics
 from kafkasource.errors import KafkaSourceError, SchemaError, UnsupportedApiVersion
 from kafkasource.exactly_once.counts import TransactionCounts
-from kafkasource.exactly_once.driver.driver import ExactlyOnce
-from kafkasource.exactly_once.driver_transaction import DriverTransaction, read_file, write_file
-from kafkasource.exactly_once.names import TransactionalIds
-from kafkasource.exactly_once.query_identity import QueryIdentity
-from kafkasource.exactly_once.task.plan import BegunBatch, TaskResult
-from kafkasource.kafka.cluster.cache import shared_cluster
-from kafkasource.kafka.cluster.transactions import lacking
-from kafkasource.kafka.memory.worker import spare_imports_from_gc
-from kafkasource.kafka.protocol.apis import DESCRIBE_TRANSACTIONS
 from kafkasource.options import log_warning
 from kafkasource.options.user_functions import load
-from kafkasource.sink.clusters import offset_map
-from kafkasource.sink.clusters.offset_map import OpenMapTopic
-from kafkasource.sink.clusters.offset_spans import gathered as mapped_together
 from kafkasource.sink.clusters.targets import ONLY, ClusterTarget, Targets
-from kafkasource.sink.clusters.transactions import ClusterTask, guarantees
-from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.commit_report import gathered, tell
-from kafkasource.sink.dead_letters import require_topic
-from kafkasource.sink.new_topic import create_missing, try_for, try_to_create
 from kafkasource.sink.reports import ClusterReport, TaskReport
+from kafkasource.sink.schema import SinkSchema
 from kafkasource.sink.task_input import to_the_end
+from kafkasource.spark.garbage import spare_imports_from_gc
 from kafkasource.spark.releases import DataSourceStreamArrowWriter
 from kafkasource.spark.tracebacks import without_tracebacks
 
@@ -59,11 +46,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from kafkasource.exactly_once.driver.driver import ExactlyOnce
+    from kafkasource.exactly_once.driver_transaction import DriverTransaction
+    from kafkasource.exactly_once.names import TransactionalIds
+    from kafkasource.exactly_once.query_identity import QueryIdentity
+    from kafkasource.exactly_once.task.plan import BegunBatch, TaskResult
     from kafkasource.exactly_once.task.task import Guarantee
     from kafkasource.formats.framing import Side
     from kafkasource.formats.writing.formats import WriteFormat
     from kafkasource.formats.writing.resolve import WantedFormats
     from kafkasource.kafka.cluster.cluster import Cluster
+    from kafkasource.sink.clusters.offset_map import OpenMapTopic, Recorder
+    from kafkasource.sink.clusters.transactions import ClusterTask
 
 log = logging.getLogger("kafkasource.sink")
 
@@ -99,7 +93,7 @@ class _Writer:
         self._listener: str | None = targets.shared["commitListener"]
         if self._listener is not None:
             load(self._listener, "commitListener")  # a missing function is an error before a task runs
-        self._guarantees = guarantees(targets.shared, targets.by_name, batch_write=self._write_id() is not None)
+        self._guarantees = _guarantees(targets, batch_write=self._write_id() is not None)
         self._begun: dict[str, BegunBatch] = {}  # by cluster, with exactly once
         self._prepared = False
         self._metrics_wanted = False
@@ -137,6 +131,8 @@ class _Writer:
 
     def _begin(self) -> None:
         """Begin the batch in every cluster."""
+        from kafkasource.exactly_once.driver_transaction import write_file
+
         assert self._guarantees is not None
         source = next(iter(self._guarantees.values())).identity  # the same for all clusters
         found = source.find()
@@ -164,6 +160,8 @@ class _Writer:
         """This task's transactions, by cluster; None: at least once."""
         if self._guarantees is None or not self._begun:
             return None
+        from kafkasource.sink.clusters.transactions import ClusterTask
+
         context = TaskContext.get()
         return {
             name: ClusterTask.start(guarantee, self._begun[name], context, self._targets[name])
@@ -217,6 +215,11 @@ class _Writer:
 
     def _map_offsets(self, messages: Sequence[TaskReport | None], names: Iterable[str]) -> None:
         """Record in these clusters where the rows of the batch lie (`offsetMap`)."""
+        if all(target.offset_map is None for target in self._targets.values()):
+            return
+        from kafkasource.sink.clusters import offset_map
+        from kafkasource.sink.clusters.offset_spans import gathered as mapped_together
+
         maps = {}
         for name in names:
             target = self._targets[name]
@@ -227,7 +230,7 @@ class _Writer:
                 maps[name] = offset_map.record(self._open_map, target.config.client, target.offset_map, known)
         self._await_maps(maps)
 
-    def _await_maps(self, maps: Mapping[str, offset_map.Recorder]) -> None:
+    def _await_maps(self, maps: Mapping[str, Recorder]) -> None:
         """Wait until the recorders of all clusters have written; for each at most as long as it may hold up the commit.
 
         The rows are written already. A recorder that fails leaves a gap in its map: an offset in the gap translates to
@@ -265,6 +268,8 @@ class _Writer:
                 self._driver(name, driver.ids).abort(results, batch_id, silent, driver)
 
     def _driver(self, name: str, identity: QueryIdentity | TransactionalIds) -> ExactlyOnce:
+        from kafkasource.exactly_once.driver.driver import ExactlyOnce
+
         assert self._guarantees is not None
         guarantee = self._guarantees[name]
         return ExactlyOnce(
@@ -277,6 +282,8 @@ class _Writer:
         )
 
     def _cluster(self, name: str) -> Cluster:
+        from kafkasource.kafka.cluster.cache import shared_cluster
+
         return shared_cluster(self._targets[name].config.client)
 
 
@@ -310,9 +317,13 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     def abort(self, messages: list[TaskReport | None], batchId: int) -> None:
         """Exactly once: as for a batch write. Otherwise nothing can be taken back, and Spark writes the rows again with
         the batch."""
+        if self._guarantees is None:
+            return
+        from kafkasource.exactly_once.driver_transaction import read_file
+
         drivers = {
             name: read_file(guarantee.identity, self._targets[name].config.cluster_name)
-            for name, guarantee in (self._guarantees or {}).items()
+            for name, guarantee in self._guarantees.items()
         }
         self._abort(messages, batchId, drivers)
 
@@ -345,8 +356,21 @@ def _arrow_types(schema: StructType, sides: Sequence[Side]) -> dict[Side, pa.Dat
     return found
 
 
+def _guarantees(targets: Targets, *, batch_write: bool) -> dict[str, Guarantee] | None:
+    """The guarantee of each cluster. None: at least once, and nothing of exactly once is imported then."""
+    if targets.shared["deliveryGuarantee"] != "exactly_once":
+        return None
+    from kafkasource.sink.clusters.transactions import guarantees
+
+    return guarantees(targets.shared, targets.by_name, batch_write=batch_write)
+
+
 def _create_missing(target: ClusterTarget, trusted_ms: int) -> None:
     topic, new = target.new_topic or (None, None)
+    if new is None:
+        return
+    from kafkasource.sink.new_topic import create_missing, try_to_create
+
     if target.policy != "discard" or topic is None or new is None:
         create_missing(target.config.client, topic, new, trusted_ms=trusted_ms)
     else:
@@ -355,6 +379,10 @@ def _create_missing(target: ClusterTarget, trusted_ms: int) -> None:
 
 def _require_topic(target: ClusterTarget, topic: str, trusted_ms: int) -> str | None:
     """Look for the topic of dead letters. The id of its cluster, where it is known."""
+    from kafkasource.kafka.cluster.cache import shared_cluster
+    from kafkasource.sink.dead_letters import require_topic
+    from kafkasource.sink.new_topic import try_for
+
     client = target.config.client
     require = partial(require_topic, client, topic, trusted_ms=trusted_ms)
     if target.policy != "discard":
@@ -364,6 +392,9 @@ def _require_topic(target: ClusterTarget, topic: str, trusted_ms: int) -> str | 
 
 
 def _require_transactions(cluster: Cluster, name: str, guarantee: Guarantee) -> None:
+    from kafkasource.kafka.cluster.transactions import lacking
+    from kafkasource.kafka.protocol.apis import DESCRIBE_TRANSACTIONS
+
     where = f"cluster {name!r} of 'clusters': " if name else ""
     if missing := lacking(cluster.supports):
         raise UnsupportedApiVersion(

@@ -22,9 +22,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
-from kafkasource.kafka.memory.worker import spare_imports_from_gc
 from kafkasource.kafka.records.batches import ROW_SCHEMA, ROW_SCHEMA_WITH_HEADERS
 from kafkasource.source.spark.schema import spark_schema
+from kafkasource.spark.garbage import spare_imports_from_gc
 
 BATCH_BYTES = 1 << 20  # as large as the batches that a fetch of the default size gives
 

@@ -27,13 +27,13 @@ from pyspark.sql.datasource import (
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.cluster.offsets import LATEST
 from kafkasource.kafka.config import ClientConfig
-from kafkasource.kafka.memory.worker import spare_imports_from_gc
 from kafkasource.kafka.protocol.apis import FETCH, PRODUCE, Api
 from kafkasource.kafka.protocol.frames import decode_response, encode_request
 from kafkasource.kafka.protocol.schema import Body, Fields
 from kafkasource.kafka.records import header as h
 from kafkasource.kafka.records.builder import BatchBuilder, RecordColumns
 from kafkasource.source.spark.schema import spark_schema
+from kafkasource.spark.garbage import spare_imports_from_gc
 from kafkasource.types import IsolationLevel, TopicPartition
 from lab.benchmarks.ready_arrow import ready_batch
 

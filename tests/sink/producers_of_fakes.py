@@ -19,7 +19,7 @@ from kafkasource.sink.clusters.producers import shared_producers
 from kafkasource.sink.clusters.slow_cluster import Health, Refusals
 from kafkasource.sink.clusters.targets import ONLY
 from kafkasource.sink.clusters.transactions import ClusterTask
-from kafkasource.sink.columns import SinkSchema
+from kafkasource.sink.schema import SinkSchema
 from kafkasource.sink.writer import StreamWriter
 from kafkasource.types import ProducerId, TopicPartition
 
@@ -137,7 +137,9 @@ class Spark:
         self.where = {} if "clusters" in options else {"kafka.bootstrap.servers": "only:1"}
         self.where |= {"topic": "t", "deliveryGuarantee": "exactly_once"}
         self.options = {"transactionalIdPrefix": "p"} | options
-        monkeypatch.setattr(writer_module, "shared_cluster", lambda config: self.named(config.bootstrap_servers[0][0]))
+        monkeypatch.setattr(
+            "kafkasource.kafka.cluster.cache.shared_cluster", lambda config: self.named(config.bootstrap_servers[0][0])
+        )
         monkeypatch.setattr(task_module, "shared_producers", self.producers)
 
     def named(self, name):

@@ -19,7 +19,8 @@ from kafkasource.formats.reading.formats import BAD_RECORD_TYPE
 from kafkasource.kafka.producer.rows import InvalidRow
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.clusters import targets
-from kafkasource.sink.columns import InvalidSchema, SinkSchema
+from kafkasource.sink.columns import checked_rows
+from kafkasource.sink.schema import InvalidSchema, SinkSchema
 from kafkasource.sink.writer import BatchWriter
 from kafkasource.tools.admin.dead_letters import LetterOrigin
 from kafkasource.tools.admin.replay import Choice
@@ -72,7 +73,7 @@ ROWS = {
 
 def test_dead_letters_are_the_records_as_they_were_read_and_say_from_where_and_why():
     schema = pickle.loads(pickle.dumps(SinkSchema.check(schema_of(*TYPES), "clean", dead_letter_topic="dlq.orders")))
-    dead, good = schema.rows(batch(TYPES, **ROWS))
+    dead, good = checked_rows(schema, batch(TYPES, **ROWS))
     assert (dead.topic, dead.count, dead.keys.to_pylist()) == ("dlq.orders", 2, [b"k", None])
     assert dead.values.to_pylist() == [b"\x001", b"\x003"]
     assert dead.timestamps_ms.to_pylist() == [2000, None]
@@ -105,16 +106,16 @@ def test_dead_letters_are_the_records_as_they_were_read_and_say_from_where_and_w
 def test_a_batch_of_only_good_or_only_bad_rows_is_one():
     schema = SinkSchema.check(schema_of(*TYPES), None, dead_letter_topic="dlq")
     rows = batch(TYPES, **ROWS)
-    assert [each.topic for each in schema.rows(rows.slice(0, 1))] == ["orders"]
-    assert [each.topic for each in schema.rows(rows.slice(1, 1))] == ["dlq"]
-    assert list(schema.rows(rows.slice(0, 0))) == []
+    assert [each.topic for each in checked_rows(schema, rows.slice(0, 1))] == ["orders"]
+    assert [each.topic for each in checked_rows(schema, rows.slice(1, 1))] == ["dlq"]
+    assert list(checked_rows(schema, rows.slice(0, 0))) == []
 
 
 @pytest.mark.parametrize("name", ["topic", "partition", "offset"])
 def test_a_dead_letter_without_its_place_is_refused(name):
     schema = SinkSchema.check(schema_of(*TYPES), "clean", dead_letter_topic="dlq")
     with pytest.raises(InvalidRow, match=f"column '{name}' is null"):
-        list(schema.rows(batch(TYPES, **{**ROWS, name: [None] * 4})))
+        list(checked_rows(schema, batch(TYPES, **{**ROWS, name: [None] * 4})))
 
 
 @pytest.mark.parametrize("name", ["topic", "partition", "offset", "headers"])
@@ -142,10 +143,10 @@ def test_another_column_of_that_name_is_refused_with_dead_letters_and_ignored_wi
 def test_without_a_topic_for_it_a_bad_record_fails_the_task_and_is_named():
     """As a null value, it would delete its key from a compacted topic."""
     with pytest.raises(BadRecord, match=r"topic orders, partition 1, offset 11: .*reason 1.*badRecords=topic:NAME"):
-        list(SinkSchema.check(schema_of(*TYPES), "clean").rows(batch(TYPES, **ROWS)))
+        list(checked_rows(SinkSchema.check(schema_of(*TYPES), "clean"), batch(TYPES, **ROWS)))
     few = ("value", "badRecord")
     with pytest.raises(BadRecord, match="a row: "):
-        list(SinkSchema.check(schema_of(*few), "clean").rows(batch(few, **ROWS)))
+        list(checked_rows(SinkSchema.check(schema_of(*few), "clean"), batch(few, **ROWS)))
 
 
 @pytest.mark.parametrize(
@@ -216,9 +217,9 @@ def written(url, columns, **options):
 
 
 def rows_of(writer, columns, monkeypatch, **values):
-    monkeypatch.setattr("kafkasource.sink.writer.require_topic", lambda *_, **__: "the cluster")
+    monkeypatch.setattr("kafkasource.sink.dead_letters.require_topic", lambda *_, **__: "the cluster")
     arrays = {name: pa.array(values[name], kind) for name, kind in columns.items()}
-    return list(pickle.loads(pickle.dumps(writer))._schema.rows(pa.RecordBatch.from_pydict(arrays)))
+    return list(checked_rows(pickle.loads(pickle.dumps(writer))._schema, pa.RecordBatch.from_pydict(arrays)))
 
 
 @pytest.fixture

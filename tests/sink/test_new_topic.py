@@ -11,10 +11,10 @@ from sink_fakes import AcknowledgingClient
 
 from kafkasource import writer
 from kafkasource.errors import BrokerError, OptionError, UnsupportedApiVersion
+from kafkasource.kafka.cluster import cache as cluster_cache
 from kafkasource.kafka.producer.producer import Producer
 from kafkasource.kafka.protocol.apis import CREATE_TOPICS, METADATA
 from kafkasource.sink import dead_letters, new_topic
-from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.new_topic import create_in, create_missing
 from kafkasource.sink.writer import BatchWriter, StreamWriter
@@ -164,7 +164,7 @@ def west(kafka, monkeypatch):
     """The net of a cluster with `discard`. Its clock moves only where somebody waits."""
     net = FakeNet(kafka)
     cluster = net.cluster()
-    for module in (new_topic, dead_letters, writer_module):
+    for module in (new_topic, dead_letters, cluster_cache):
         monkeypatch.setattr(module, "shared_cluster", lambda config: cluster)
     for seen in (new_topic.SEEN, new_topic.TRIED):
         monkeypatch.setattr(seen, "_clock_s", lambda: net.now)

@@ -10,7 +10,8 @@ from pyspark.sql.types import StructType
 
 from kafkasource.kafka.producer.rows import InvalidRow
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
-from kafkasource.sink.columns import InvalidSchema, SinkSchema
+from kafkasource.sink.columns import checked_rows
+from kafkasource.sink.schema import InvalidSchema, SinkSchema
 
 
 def spark_schema(ddl):
@@ -31,7 +32,7 @@ KINDS = {"int": "integer", "bigint": "long", "headers": header_array(), "headers
 
 def rows_of(columns, ddl, topic="t"):
     batch = pa.record_batch(columns, names=[column.strip().split(" ")[0] for column in ddl.split(";")])
-    return list(SinkSchema.check(spark_schema(ddl), topic).rows(batch))
+    return list(checked_rows(SinkSchema.check(spark_schema(ddl), topic), batch))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_other_columns_are_ignored_and_the_check_survives_pickling():
     schema = SinkSchema.check(spark_schema("extra bigint; value binary; offset bigint; topic string"), None)
     assert pickle.loads(pickle.dumps(schema)) == schema
     batch = pa.record_batch([pa.array([1]), pa.array([b"v"]), pa.array([7]), pa.array(["t"])], names=list("abcd"))
-    (rows,) = schema.rows(batch)
+    (rows,) = checked_rows(schema, batch)
     assert (rows.topic, rows.count, rows.values.to_pylist()) == ("t", 1, [b"v"])
     assert rows.keys is rows.headers is rows.partitions is rows.timestamps_ms is None
 
@@ -108,14 +109,18 @@ def test_a_timestamp_of_another_type_is_refused_by_its_name(column):
     """A DataFrame's is checked on the driver; `kafkasource.writer.Writer` takes any table."""
     schema = SinkSchema("t", {"value": 0, "timestamp": 1})
     with pytest.raises(InvalidRow, match=r"column 'timestamp' of type .* must be a timestamp"):
-        list(schema.rows(pa.record_batch([pa.array(["v"]), column], ["value", "timestamp"])))
+        list(checked_rows(schema, pa.record_batch([pa.array(["v"]), column], ["value", "timestamp"])))
 
 
 def test_a_topic_that_is_not_utf_8_is_refused_by_its_column():
     """Spark's cast of bytes to a string does not look at them."""
     topics = pa.array([b"to\xff"], pa.binary()).view(pa.string())
     with pytest.raises(InvalidRow, match=r"column 'topic'.*not UTF-8"):
-        list(SinkSchema(None, {"value": 0, "topic": 1}).rows(pa.record_batch([pa.array(["v"]), topics], ["v", "t"])))
+        list(
+            checked_rows(
+                SinkSchema(None, {"value": 0, "topic": 1}), pa.record_batch([pa.array(["v"]), topics], ["v", "t"])
+            )
+        )
 
 
 def test_timestamps_become_milliseconds_rounded_down_and_a_record_without_passes_as_it_was_read():
@@ -183,7 +188,7 @@ def test_each_topic_gets_its_rows_whole_and_in_their_order(rows, before):
     ]
     batch = pa.record_batch(columns, ["topic", "key", "value", "partition", "headers"]).slice(before)
     found = {}
-    for each in SinkSchema(None, {name: at for at, name in enumerate(batch.schema.names)}).rows(batch):
+    for each in checked_rows(SinkSchema(None, {name: at for at, name in enumerate(batch.schema.names)}), batch):
         parts = each.keys, each.values, each.partitions, each.headers
         found[each.topic] = [*zip(*([None] * each.count if p is None else p.to_pylist() for p in parts), strict=True)]
     wanted = {}

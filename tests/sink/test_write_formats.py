@@ -23,7 +23,8 @@ from kafkasource.formats.writing.formats import WriteFormat
 from kafkasource.kafka.producer.rows import InvalidRow
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.clusters import targets
-from kafkasource.sink.columns import InvalidSchema, SinkSchema
+from kafkasource.sink.columns import checked_rows
+from kafkasource.sink.schema import InvalidSchema, SinkSchema
 from kafkasource.sink.writer import BatchWriter, StreamWriter
 
 fastavro = pytest.importorskip("fastavro")
@@ -43,7 +44,7 @@ def registry():
 
 def rows_of(writer, batch):
     """The writer as a task has it: unpickled."""
-    return list(pickle.loads(pickle.dumps(writer))._schema.rows(batch))
+    return list(checked_rows(pickle.loads(pickle.dumps(writer))._schema, batch))
 
 
 def written(url, columns=COLUMNS, kind=BatchWriter, **options):
@@ -76,7 +77,7 @@ def test_a_task_asks_no_registry_and_is_told_no_credentials(registry):
     asked = len(registry.requests)
     assert b"secret" not in state.replace(b"kafkasource.kafka.security.secrets", b"")
     for _ in range(2):
-        assert len(list(pickle.loads(state)._schema.rows(batch()))) == 1
+        assert len(list(checked_rows(pickle.loads(state)._schema, batch()))) == 1
     pickle.dumps(writer)  # Spark may do so several times
     assert len(registry.requests) == asked == 1
 
@@ -247,7 +248,7 @@ def test_good_rows_are_encoded_and_dead_letters_are_the_bytes_that_were_read():
     place = {"topic": ["t"] * 3, "partition": [0] * 3, "offset": [0, 1, 2], "headers": [[("h", b"1")], None, None]}
     given = {**place, "value": [RECORDS[0], None, RECORDS[2]], "badRecord": [None, bad, None]}
     arrays = [pa.array(given[name], kind) for name, kind in types.items()]
-    dead, good = schema.rows(pa.RecordBatch.from_arrays(arrays, names=list(types)))
+    dead, good = checked_rows(schema, pa.RecordBatch.from_arrays(arrays, names=list(types)))
     assert (dead.topic, dead.values.to_pylist()) == ("dlq", [b"\0\0\0\0\7"])
     assert "__value_schema_id" not in [each["key"] for each in dead.headers.to_pylist()[0]]
     assert (good.topic, good.values.to_pylist()) == ("clean", [framed(7, ORDER, RECORDS[at])[5:] for at in (0, 2)])

@@ -14,6 +14,7 @@ from pyspark.sql.types import ArrayType, StructType, VariantType
 from kafkasource.errors import OptionError, SchemaError
 from kafkasource.kafka.producer.rows import InvalidRow
 from kafkasource.sink.clusters import targets
+from kafkasource.sink.columns import checked_rows
 from kafkasource.sink.writer import BatchWriter
 
 ORDER = json.dumps({
@@ -56,7 +57,9 @@ def written(url=None, columns=(("value", VALUE),), **options):
 def rows_of(writer, values=ROWS, kind=VALUE, side="value"):
     columns = {"value": pa.array([b"v"] * len(values))} | {side: pa.array(values, kind)}
     task = pickle.loads(pickle.dumps(writer))
-    (rows,) = task._schema.rows(pa.RecordBatch.from_pydict({name: columns[name] for name in task._schema.positions}))
+    (rows,) = checked_rows(
+        task._schema, pa.RecordBatch.from_pydict({name: columns[name] for name in task._schema.positions})
+    )
     return rows
 
 

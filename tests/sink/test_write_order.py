@@ -20,7 +20,8 @@ from kafkasource.kafka.network.network_client import NetworkClient
 from kafkasource.kafka.producer.partitioner import Partitioner
 from kafkasource.kafka.producer.producer import Producer
 from kafkasource.kafka.producer.producer_id import TaskTransaction
-from kafkasource.sink.columns import SinkSchema
+from kafkasource.sink.columns import checked_rows
+from kafkasource.sink.schema import SinkSchema
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -67,7 +68,7 @@ def write(brokers, topic, disturb, *, proxy=None, dialect=None):
         with producer.delivery(transaction) as delivery:
             for number, batch in enumerate(rows()):
                 disturb(number)
-                for part in schema.rows(batch):
+                for part in checked_rows(schema, batch):
                     producer.append(part, partitioner, delivery)
         assert delivery.records == BATCHES * ROWS
         assert producer.pool.available_bytes == producer.pool.total_bytes

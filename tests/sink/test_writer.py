@@ -20,9 +20,9 @@ from kafkasource.sink.clusters import producers as producers_module
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.producers import ClusterProducers, shared_producers
 from kafkasource.sink.clusters.targets import ONLY
-from kafkasource.sink.columns import InvalidSchema
 from kafkasource.sink.commit_report import SinkCommit
 from kafkasource.sink.reports import ClusterReport, TaskReport
+from kafkasource.sink.schema import InvalidSchema
 from kafkasource.sink.writer import BatchWriter, StreamWriter
 from kafkasource.spark.releases import DataSourceStreamArrowWriter
 from kafkasource.types import TopicPartition, Written

@@ -66,7 +66,7 @@ def test_a_small_micro_batch_is_one_task_unless_told_otherwise(pykafka, kafka_to
 
 
 def test_tasks_run_where_pysparks_daemon_collects_garbage_after_each(pykafka):
-    """`kafkasource.kafka.memory.worker` acts in such processes only, and knows them by this name."""
+    """`kafkasource.spark.garbage` acts in such processes only, and knows them by this name."""
 
     def program(batches):
         import sys

@@ -11,12 +11,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from kafkasource.errors import few
 from kafkasource.exactly_once.decision_status import ELSEWHERE, LastBatch
 from kafkasource.exactly_once.errors import CheckpointBehind
 from kafkasource.exactly_once.prefix import Prefix
 from kafkasource.exactly_once.task.content import total
 from kafkasource.exactly_once.task.plan import TaskResult
-from kafkasource.kafka.cluster.caller import few
 
 log = logging.getLogger("kafkasource.sink")
 

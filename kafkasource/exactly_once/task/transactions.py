@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkasource.errors import BrokerError, InvalidProducerIdMapping, KafkaSourceError, UnsupportedApiVersion
+from kafkasource.errors import BrokerError, InvalidProducerIdMapping, KafkaSourceError, UnsupportedApiVersion, few
 from kafkasource.exactly_once.decision import Decision
 from kafkasource.exactly_once.errors import NotDecided, not_open_text
 from kafkasource.exactly_once.names import TransactionalIds, WrittenTransaction
-from kafkasource.kafka.cluster.caller import few
 from kafkasource.kafka.cluster.transactions import ONGOING, DescribedTransaction, Listed
 from kafkasource.kafka.process import PerProcess, Recent
 from kafkasource.types import ProducerId

@@ -14,9 +14,8 @@ import random as random_module
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
 from typing import TypeVar
 
 from kafkasource.errors import (
@@ -35,6 +34,7 @@ from kafkasource.errors import (
     UnknownTopicOrPartition,
     UnstableOffsetCommit,
     error_for,
+    few,
     refusal,
 )
 from kafkasource.kafka.config import ClientConfig, backoff_ms
@@ -455,12 +455,6 @@ def message_in(row: Fields) -> str:
     """The broker's own error message in parentheses, fit for a log line; empty where there is none."""
     text = str(row.get("error_message") or "")
     return f" ({printable(text, 500)})" if text else ""
-
-
-def few(names: Collection[object], most: int = 5) -> str:
-    """The first names, for the text of an error or a line of a log, and how many more there are."""
-    shown = ", ".join(map(str, islice(names, most)))
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
 def servers_of(config: ClientConfig) -> str:

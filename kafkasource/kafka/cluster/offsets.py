@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kafkasource.errors import OffsetNotAvailable, UnsupportedApiVersion, error_for
-from kafkasource.kafka.cluster.caller import few
+from kafkasource.errors import OffsetNotAvailable, UnsupportedApiVersion, error_for, few
 from kafkasource.kafka.cluster.routing import Leaders, by_topic
 from kafkasource.kafka.network.connection import RequestBody
 from kafkasource.kafka.protocol.apis import DELETE_RECORDS, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH

@@ -22,8 +22,9 @@ from kafkasource.errors import (
     UnsupportedApiVersion,
     UnsupportedVersion,
     error_for,
+    few,
 )
-from kafkasource.kafka.cluster.caller import PROPAGATION_MS, Caller, checked, few
+from kafkasource.kafka.cluster.caller import PROPAGATION_MS, Caller, checked
 from kafkasource.kafka.network.connection import RequestBody
 from kafkasource.kafka.network.metadata import topic_error
 from kafkasource.kafka.network.pending import Pending

@@ -24,9 +24,10 @@ from kafkasource.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
     error_for,
+    few,
     row_of,
 )
-from kafkasource.kafka.cluster.caller import PROPAGATION_MS, Caller, checked, few, message_in
+from kafkasource.kafka.cluster.caller import PROPAGATION_MS, Caller, checked, message_in
 from kafkasource.kafka.network.metadata import TopicMetadata, topic_error
 from kafkasource.kafka.protocol.apis import (
     ALTER_CONFIGS,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkasource.kafka.config import ClientConfig
-from kafkasource.kafka.memory.budget import MemoryDemand
 from kafkasource.kafka.network.pending import address_of
 from kafkasource.kafka.records.header import HEADER_BYTES
+
+if TYPE_CHECKING:
+    from kafkasource.kafka.memory.budget import MemoryDemand
 
 SILENT_MS = 3_000  # a task that waits longer for something says, once, what it waits for
 ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
@@ -54,6 +56,8 @@ class ProducerConfig:
 
     @property
     def memory_wish(self) -> MemoryDemand:
+        from kafkasource.kafka.memory.budget import MemoryDemand  # loads pyarrow, which a driver does not need
+
         return MemoryDemand(self.buffer_memory_bytes, self.named_memory, self.least_memory_bytes)
 
     @classmethod

@@ -31,7 +31,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from kafkasource.kafka.cluster.caller import few
+from kafkasource.errors import few
 from kafkasource.kafka.producer.config import SILENT_MS
 from kafkasource.types import TopicPartition
 

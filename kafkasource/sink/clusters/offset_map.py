@@ -13,8 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from kafkasource.errors import KafkaSourceError
-from kafkasource.kafka.cluster.caller import few
+from kafkasource.errors import KafkaSourceError, few
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.process import PerProcess, Recent
 from kafkasource.sink.clusters.offset_spans import OffsetMap, extended

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kafkasource.kafka.producer.rows import Column
-from kafkasource.kafka.producer.rows import Span as RowSpan
 from kafkasource.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasource.kafka.producer.rows import Column
+    from kafkasource.kafka.producer.rows import Span as RowSpan
 
 MOST_SPANS = 64  # for one partition in a task's message
 

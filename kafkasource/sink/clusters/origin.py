@@ -19,13 +19,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from kafkasource.kafka.producer.rows import Column
 from kafkasource.options.java_regex import compile_java
+
+if TYPE_CHECKING:
+    from kafkasource.kafka.producer.rows import Column
 
 ORIGIN_HEADER = "mirror.origin"
 _BETWEEN = b"\0"  # in no topic's name and in no cluster's id
@@ -94,6 +93,9 @@ class UnlessFrom:
 
     def numbers(self, topic: str, headers: Column) -> Column | None:
         """The numbers of the rows, all of this topic, that are left out: int64, ascending. None: none of them."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
         entries = headers.flatten()
         ours = pc.equal(entries.field("key"), pa.scalar(ORIGIN_HEADER)).fill_null(False)
         if not pc.any(ours).as_py():

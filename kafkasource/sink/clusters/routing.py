@@ -1,7 +1,4 @@
-"""Decides which of a task's rows a cluster gets, and the partition and producer of each. Pure.
-
-`Chosen` selects rows: each target of one read has its own topics, and a mirror must not write a record to a cluster
-from which it was read.
+"""Decides the partition and the producer of each row that a cluster gets. Pure.
 
 `Placer` gives partition and producer together, as one order of row numbers. Rows are grouped by producer, within it by
 partition, and keep their order there. The encoder takes them from the columns as they are, so no producer costs a copy.
@@ -21,30 +18,6 @@ from kafkasource.kafka.producer.partitioner import Partitioner, by_partition, in
 from kafkasource.kafka.producer.rows import Column, Rows, Span
 from kafkasource.kafka.records.arrow_scalars import scalar
 from kafkasource.kafka.records.partitions import partition_by_key
-from kafkasource.options.java_regex import compile_java
-from kafkasource.sink.clusters.origin import UnlessFrom
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """The rule that selects the rows of one cluster. Hashable plain values."""
-
-    only_topics: str | None = None  # a Java regular expression; it must be found in the topic's name
-    unless_from: UnlessFrom | None = None
-
-    def topic(self, name: str) -> bool:
-        """Does the cluster get rows of this topic (the row's own name, before any template)?"""
-        return self.only_topics is None or compile_java(self.only_topics).search(name) is not None
-
-    def rows(self, rows: Rows) -> Rows:
-        """The rows that `unless_from` does not leave out: the same object, if it leaves out none."""
-        if self.unless_from is None or rows.headers is None:
-            return rows
-        left_out = self.unless_from.numbers(rows.topic, rows.headers)
-        if left_out is None:
-            return rows
-        numbers = pa.array(array("q", range(rows.count)), pa.int64())
-        return rows.take(numbers.filter(pc.invert(pc.is_in(numbers, value_set=left_out))))
 
 
 @dataclass(frozen=True)

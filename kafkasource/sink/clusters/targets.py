@@ -11,18 +11,20 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from kafkasource import options
 from kafkasource.errors import OptionError
 from kafkasource.kafka.producer.config import ProducerConfig
-from kafkasource.kafka.producer.rows import Rows
 from kafkasource.options import MAX_INT32, Options
 from kafkasource.options.java_regex import compile_java
+from kafkasource.sink.clusters.chosen import Chosen
 from kafkasource.sink.clusters.origin import UnlessFrom
-from kafkasource.sink.clusters.routing import Chosen
-from kafkasource.sink.dead_letters import dead_letter_topic_of
+from kafkasource.sink.schema import dead_letter_topic_of
 from kafkasource.types import NewTopic
+
+if TYPE_CHECKING:
+    from kafkasource.kafka.producer.rows import Rows
 
 Policy = Literal["block", "discard", "fail"]
 

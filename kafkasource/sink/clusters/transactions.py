@@ -26,13 +26,8 @@ if TYPE_CHECKING:
     from kafkasource.kafka.cluster.cluster import Cluster
 
 
-def guarantees(
-    shared: Options, targets: Mapping[str, ClusterTarget], *, batch_write: bool
-) -> dict[str, Guarantee] | None:
-    """The guarantee of each cluster. None: at least once. Raises OptionError if the options give nothing to make
-    transactional ids of."""
-    if shared["deliveryGuarantee"] != "exactly_once":
-        return None
+def guarantees(shared: Options, targets: Mapping[str, ClusterTarget], *, batch_write: bool) -> dict[str, Guarantee]:
+    """The guarantee of each cluster. Raises OptionError if the options give nothing to make transactional ids of."""
     identity = IdentitySource.of(shared["transactionalIdPrefix"], shared.sparks_own, batch_write=batch_write)
     return {
         name: Guarantee(

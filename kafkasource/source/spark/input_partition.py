@@ -12,8 +12,8 @@ from pyspark.sql.datasource import InputPartition
 from kafkasource import metrics
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.fetch.config import FetchSettings
-from kafkasource.kafka.memory.worker import spare_imports_from_gc
 from kafkasource.source.plan.tasks import pack, split
+from kafkasource.spark.garbage import spare_imports_from_gc
 from kafkasource.spark.tracebacks import without_tracebacks
 from kafkasource.types import OffsetRange, Packing, TopicPartition
 

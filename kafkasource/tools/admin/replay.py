@@ -43,8 +43,9 @@ from kafkasource.kafka.producer.delivery import Delivery
 from kafkasource.kafka.producer.producer import Producer
 from kafkasource.kafka.producer.producer_id import TaskTransaction
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
-from kafkasource.sink.columns import SinkSchema
+from kafkasource.sink.columns import checked_rows
 from kafkasource.sink.partitioner import partitioner_of
+from kafkasource.sink.schema import SinkSchema
 from kafkasource.tools.admin.dead_letters import LetterOrigin, origins_of
 from kafkasource.tools.admin.destinations import Destinations
 from kafkasource.tools.admin.topics import existing
@@ -296,7 +297,7 @@ class Replay:
         if self._choice.to is None:  # else the dead letter would lose the name of its own topic: the run fails
             dead_letters = topic_for_records(topic, self._partitioner, self._reader.cluster.metadata.cluster_id)
         with producer.delivery(delivery=Delivery(transaction, dead_letters)) as delivery:
-            for part in schema.rows(back):
+            for part in checked_rows(schema, back):
                 producer.append(part, self._partitioner, delivery)
         sent: Counter[str] = Counter()
         for tp, written in delivery.written.items():

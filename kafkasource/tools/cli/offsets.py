@@ -8,8 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kafkasource.errors import BrokerError, KafkaSourceError, OptionError
-from kafkasource.kafka.cluster.caller import few
+from kafkasource.errors import BrokerError, KafkaSourceError, OptionError, few
 from kafkasource.source.plan.offsets import StreamOffset, to_json
 from kafkasource.source.plan.positions import AtOffsets
 from kafkasource.tools.admin.lag import commit_offsets, committed_offsets, finished_offsets, places_of

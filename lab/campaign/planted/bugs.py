@@ -138,10 +138,10 @@ def _torn_batches() -> None:
     from kafkasource.sink import task
 
     writer: Any = import_module("kafkasource.sink.writer")
-    right_guarantees, right_write = writer.guarantees, task.write
+    right_guarantees, right_write = writer._guarantees, task.write
 
-    def planted_guarantees(shared: Any, *rest: Any, **more: Any) -> Any:
-        return None if shared["atomicBatch"] else right_guarantees(shared, *rest, **more)
+    def planted_guarantees(targets: Any, **more: Any) -> Any:
+        return None if targets.shared["atomicBatch"] else right_guarantees(targets, **more)
 
     def halves(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
@@ -154,7 +154,7 @@ def _torn_batches() -> None:
         torn = tasks is None and "" in targets
         return right_write(halves(batches) if torn else batches, schema, targets, tasks, *rest)
 
-    writer.guarantees = planted_guarantees
+    writer._guarantees = planted_guarantees
     task.write = planted_write  # type: ignore[assignment]
 
 

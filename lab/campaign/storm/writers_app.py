@@ -21,8 +21,9 @@ from kafkasource.kafka.cluster.transactions import TransactionVersion
 from kafkasource.kafka.producer.config import ProducerConfig
 from kafkasource.kafka.producer.producer import Producer
 from kafkasource.kafka.producer.producer_id import TaskTransaction
-from kafkasource.sink.columns import SinkSchema
+from kafkasource.sink.columns import checked_rows
 from kafkasource.sink.partitioner import partitioner_of
+from kafkasource.sink.schema import SinkSchema
 from kafkasource.writer import Writer
 from lab.campaign import lines
 from lab.campaign.checker import Outcome
@@ -137,7 +138,7 @@ def _written(
     transaction = TaskTransaction.open(cluster.transactions, transactional_id, TIMEOUT_MS, version)
     chosen = partitioner_of(partitioner, producer.config.batch_bytes)
     with producer.delivery(transaction) as delivery:
-        for part in SinkSchema(topic, POSITIONS, None).rows(table(rows)):
+        for part in checked_rows(SinkSchema(topic, POSITIONS, None), table(rows)):
             producer.append(part, chosen, delivery)
     return transaction
 

@@ -18,7 +18,7 @@ from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.producers import ClusterProducers
 from kafkasource.sink.clusters.targets import ONLY
 from kafkasource.sink.clusters.transactions import ClusterTask
-from kafkasource.sink.columns import SinkSchema
+from kafkasource.sink.schema import SinkSchema
 
 
 def producer_with(client):

@@ -22,6 +22,7 @@ from kafkasource.exactly_once.driver import same_rows, without_rows
 from kafkasource.exactly_once.driver.begin import BatchBegin
 from kafkasource.exactly_once.errors import CheckpointBehind, LostTransactions
 from kafkasource.exactly_once.task import content
+from kafkasource.kafka.cluster import cache as cluster_cache
 from kafkasource.sink import task as task_module
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import targets
@@ -72,7 +73,7 @@ class World:
         self.checkpoints = [Checkpoint()]
         self.options = {}
         monkeypatch.setattr(
-            writer_module, "shared_cluster", lambda config: self.clusters[config.bootstrap_servers[0][0]]
+            cluster_cache, "shared_cluster", lambda config: self.clusters[config.bootstrap_servers[0][0]]
         )
         monkeypatch.setattr(task_module, "shared_producers", self.producers)
 

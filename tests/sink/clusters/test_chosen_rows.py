@@ -11,8 +11,8 @@ from kafkasource.errors import OptionError
 from kafkasource.kafka.producer.rows import Rows
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters.chosen import Chosen
 from kafkasource.sink.clusters.origin import PlannedFlow, UnlessFrom
-from kafkasource.sink.clusters.routing import Chosen
 
 HEADERS = st.none() | st.lists(
     st.tuples(

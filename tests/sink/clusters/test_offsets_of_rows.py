@@ -15,8 +15,8 @@ from kafkasource.sink.clusters import offset_map, targets
 from kafkasource.sink.clusters.offset_map import NotRecorded
 from kafkasource.sink.clusters.offset_spans import Mapped, OffsetSpan
 from kafkasource.sink.clusters.producers import ClusterProducers
-from kafkasource.sink.columns import InvalidSchema
 from kafkasource.sink.reports import ClusterReport, TaskReport
+from kafkasource.sink.schema import InvalidSchema
 from kafkasource.sink.writer import StreamWriter
 from kafkasource.types import TopicPartition
 

@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from kafkasource.errors import OptionError
 from kafkasource.formats.registry import RegistryClient, RegistryOptions
 from kafkasource.sink.clusters import targets
+from kafkasource.sink.columns import checked_rows
 from kafkasource.sink.writer import BatchWriter
 
 pytestmark = [pytest.mark.broker, pytest.mark.extended]
@@ -27,7 +28,7 @@ def ids_of(url, data_type, **options):
     named = {**given, "schemaRegistry.url": url, **options}
     writer = BatchWriter(targets.parse(named), from_arrow_schema(pa.schema([("value", data_type)])))
     rows = pa.RecordBatch.from_pydict({"value": pa.array([{"id": 1, "item": "a", "price": 1.5}] * 2, data_type)})
-    (encoded,) = pickle.loads(pickle.dumps(writer))._schema.rows(rows)
+    (encoded,) = checked_rows(pickle.loads(pickle.dumps(writer))._schema, rows)
     return {int.from_bytes(value[1:5], "big") for value in encoded.values.to_pylist()}
 
 

@@ -20,9 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
-from kafkasource.types import Packing
+from kafkasource.types import PACKED_COLUMN, Packing
 
-PACKED_COLUMN = "records"
 PACKED_SCHEMA = pa.schema([pa.field(PACKED_COLUMN, pa.binary())])
 _VERSION = b"1"
 _COLUMNS = ("key", "value", "offset", "timestamp")
