@@ -6,14 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafkasource.kafka.memory import worker
+from kafkasource.spark import garbage
 
 
 @pytest.fixture
 def freezes(monkeypatch):
     calls = []
     monkeypatch.setattr(gc, "freeze", lambda: calls.append(len(sys.modules)))
-    monkeypatch.setattr(worker, "_frozen_at", 0)
+    monkeypatch.setattr(garbage, "_frozen_at", 0)
     return calls
 
 
@@ -22,19 +22,19 @@ def become(monkeypatch, program):
 
 
 def test_a_users_own_process_keeps_its_garbage_collector_as_it_is(freezes, monkeypatch):
-    worker.spare_imports_from_gc()
+    garbage.spare_imports_from_gc()
     become(monkeypatch, "pytest.__main__")
-    worker.spare_imports_from_gc()
+    garbage.spare_imports_from_gc()
     monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace())
-    worker.spare_imports_from_gc()
+    garbage.spare_imports_from_gc()
     assert freezes == []
 
 
 def test_a_worker_spares_its_imports_once_and_again_after_more_imports(freezes, monkeypatch):
     become(monkeypatch, "pyspark.daemon")
-    worker.spare_imports_from_gc()
-    worker.spare_imports_from_gc()
+    garbage.spare_imports_from_gc()
+    garbage.spare_imports_from_gc()
     assert len(freezes) == 1
     monkeypatch.setitem(sys.modules, "imported_later", SimpleNamespace())
-    worker.spare_imports_from_gc()
+    garbage.spare_imports_from_gc()
     assert len(freezes) == 2
