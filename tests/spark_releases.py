@@ -111,6 +111,20 @@ ROWS = {
         "at the end of the run",
         "spark/test_group_offsets.py",
     ),
+    "named_sources": Row(
+        "`readStream.name(...)`: sources of a query come, go and change places ([reading.md](reading.md#named-sources))",
+        "no: Spark has none",
+        "no: Spark has none",
+        "yes",
+        "spark/test_sparks_own_tools.py",
+    ),
+    "worker_logs": Row(
+        "`python_worker_logs()` ([troubleshooting.md](troubleshooting.md#the-log-of-the-python-processes))",
+        "no: Spark has none",
+        "not tried",
+        "yes",
+        "spark/test_sparks_own_tools.py",
+    ),
     "upgrade": Row(
         "a checkpoint goes on under a later release, and back", "yes", "yes", "yes", "spark/test_upgrade.py"
     ),
