@@ -112,7 +112,7 @@ ROWS = {
         "spark/test_group_offsets.py",
     ),
     "named_sources": Row(
-        "`readStream.name(...)`: sources of a query come, go and change places ([reading.md](reading.md#named-sources))",
+        "`readStream.name(...)`: sources come, go and change places ([reading.md](reading.md#named-sources))",
         "no: Spark has none",
         "no: Spark has none",
         "yes",

@@ -1,4 +1,4 @@
-"""Spark's own tools for sources and workers take ours like any other: names of sources, and the log of Python workers."""
+"""Spark's own tools for sources and workers take ours like any other: named sources, and the log of Python workers."""
 
 from __future__ import annotations
 

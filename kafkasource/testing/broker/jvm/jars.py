@@ -41,18 +41,20 @@ class Coordinate:
     artifact: str
     version: str
     transitive: bool = True
+    classifier: str = ""  # of a jar beside the artifact's own, such as `test`; it comes alone
 
     @classmethod
     def parse(cls, text: str) -> Coordinate:
-        """From `group:artifact:version`; a trailing `!` leaves out what its POM asks for."""
+        """From `group:artifact:version` or `group:artifact:version:classifier`; a trailing `!` leaves out what its POM
+        asks for."""
         parts = text.removesuffix("!").split(":")
-        if len(parts) != 3 or not all(re.fullmatch(r"[\w.+-]+", part) for part in parts):
+        if len(parts) not in (3, 4) or not all(re.fullmatch(r"[\w.+-]+", part) for part in parts):
             raise OptionError(f"not a Maven coordinate group:artifact:version: {text!r}")
-        return cls(parts[0], parts[1], parts[2], transitive=not text.endswith("!"))
+        return cls(parts[0], parts[1], parts[2], not text.endswith("!"), parts[3] if len(parts) == 4 else "")
 
     @property
     def jar(self) -> str:
-        return f"{self.artifact}-{self.version}.jar"
+        return f"{self.artifact}-{self.version}{'-' if self.classifier else ''}{self.classifier}.jar"
 
     def __str__(self) -> str:
         return f"{self.group}:{self.artifact}:{self.version}"
@@ -67,6 +69,19 @@ _SETTINGS = """<ivysettings>
              useMavenMetadata="false" checksums=""/>
   </resolvers>
 </ivysettings>
+"""
+
+_MODULE = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
+  <info organisation="kafkasource" module="one"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+    <dependency org="{wanted.group}" name="{wanted.artifact}" rev="{wanted.version}" transitive="false"
+                conf="default->default">
+      <artifact name="{wanted.artifact}" type="{extension}" ext="{extension}" m:classifier="{wanted.classifier}"
+                conf="default"/>
+    </dependency>
+  </dependencies>
+</ivy-module>
 """
 
 # Kafka logs to SLF4J, whose 1.7 API comes with it but no binding: without one it fails to start and says nothing.
@@ -191,12 +206,24 @@ def _retrieve(wanted: Sequence[Coordinate], dest: Path) -> None:
 
 def _run_ivy(java: Path, ivy: Path, ivy_home: Path, wanted: Coordinate, dest: Path) -> str:
     """Retrieve one artifact into `dest`; returns what Ivy printed, whether it worked or not."""
-    arguments = ["-cache", str(ivy_home / "cache"), "-dependency", wanted.group, wanted.artifact, wanted.version]
+    arguments = ["-cache", str(ivy_home / "cache")]
+    if wanted.classifier:
+        arguments += ["-ivy", str(write_module(dest.parent, wanted, "jar"))]
+    else:
+        arguments += ["-dependency", wanted.group, wanted.artifact, wanted.version]
+    pattern = "[artifact]-[revision](-[classifier]).[ext]"
     # bundle: the packaging of scala-logging, which would be left out silently
-    arguments += ["-retrieve", f"{dest}/[artifact]-[revision].[ext]", "-types", "jar", "bundle", "-confs", "default"]
+    arguments += ["-retrieve", f"{dest}/{pattern}", "-types", "jar", "bundle", "-confs", "default"]
     if not wanted.transitive:
         arguments.append("-notransitive")
     return run_ivy(java, ivy, ivy_home, dest.parent, arguments, str(wanted))
+
+
+def write_module(folder: Path, wanted: Coordinate, extension: str) -> Path:
+    """Write Ivy's module file, which alone can name an artifact with a classifier; return its path."""
+    path = folder / "ivy.xml"
+    path.write_text(_MODULE.format(wanted=wanted, extension=extension))
+    return path
 
 
 def run_ivy(

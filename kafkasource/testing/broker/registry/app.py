@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kafkasource.testing.broker.jvm.home import find_java
 from kafkasource.testing.broker.jvm.jars import (
+    Coordinate,
     JarsNotResolved,
     cache_dir,
     find_ivy,
@@ -19,23 +20,12 @@ from kafkasource.testing.broker.jvm.jars import (
     not_retrieved,
     retrieving,
     run_ivy,
+    write_module,
 )
 
 VERSION = "3.0.9"  # the last that runs on Java 17
 _NAME = "apicurio-registry-app"
 _MOST_BYTES = 1 << 30  # unpacked; 3.0.9 has 110 MB
-
-# The archive is no jar and has a classifier, which only a module file can say.
-_MODULE = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
-  <info organisation="kafkasource" module="registry"/>
-  <configurations><conf name="default"/></configurations>
-  <dependencies>
-    <dependency org="io.apicurio" name="{name}" rev="{version}" transitive="false" conf="default->default">
-      <artifact name="{name}" type="tar.gz" ext="tar.gz" m:classifier="all" conf="default"/>
-    </dependency>
-  </dependencies>
-</ivy-module>
-"""
 
 
 def registry_jar() -> Path:
@@ -68,8 +58,7 @@ def _retrieve(folder: Path) -> None:
 
 def _run_ivy(java: Path, ivy: Path, partial: Path) -> str:
     """Retrieve the archive into `partial`; return what Ivy printed. gzip has a checksum of its own."""
-    module = partial / "ivy.xml"
-    module.write_text(_MODULE.format(name=_NAME, version=VERSION))
+    module = write_module(partial, Coordinate("io.apicurio", _NAME, VERSION, classifier="all"), "tar.gz")
     arguments = ["-cache", str(partial / "cache"), "-ivy", str(module), "-types", "tar.gz", "-confs", "default"]
     arguments += ["-retrieve", f"{partial}/[artifact]-[revision].[ext]"]
     # The POM of its parent cannot be had.
