@@ -139,7 +139,8 @@ with locked(pathlib.Path({str(cache / "lock")!r})):
 
 def test_a_coordinate_must_be_one():
     assert str(Coordinate.parse("a.b:c-d_2.13:1.0!")) == "a.b:c-d_2.13:1.0"
-    for text in ("a:b", "a:b:c:d", "a:../b:1", "a:b:"):
+    assert Coordinate.parse("a.b:c:1.0:test!").jar == "c-1.0-test.jar"
+    for text in ("a:b", "a:b:c:d:e", "a:../b:1", "a:b:"):
         with pytest.raises(OptionError, match="group:artifact:version"):
             Coordinate.parse(text)
 
