@@ -13,6 +13,8 @@ from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.cluster.offsets import EARLIEST, LATEST
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.protocol.apis import API_VERSIONS, APIS, FETCH, METADATA, PRODUCE
+from kafkasource.testing.broker import Broker
+from kafkasource.testing.broker.properties import free_ports
 from kafkasource.types import IsolationLevel, TopicPartition
 
 pytestmark = pytest.mark.broker
@@ -94,3 +96,15 @@ def test_twenty_configurations_in_a_row_leave_few_file_descriptors_open(kafka_br
     close_clusters()
     assert kept <= 8 * 5  # selector, two to wake it, a connection to the bootstrap address and one to the broker
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.extended
+def test_a_cluster_that_comes_back_at_other_addresses_is_found_by_the_bootstrap_servers(tmp_path):
+    """`metadata.recovery.strategy=rebootstrap` of Java's clients (KIP-899), on the newest Kafka."""
+    old, new = free_ports(2)
+    with Broker(version="4.4.0", ports=[old], log_dir=tmp_path, use_existing=False):
+        client = Cluster(ClientConfig.of(f"127.0.0.1:{new},127.0.0.1:{old}"))
+        client.topics.create(["t"], partitions=1, replication_factor=1)
+    with client, Broker(version="4.4.0", ports=[new], log_dir=tmp_path, use_existing=False):
+        assert [topic.name for topic in client.topics.list()] == ["t"]
+        assert [node.port for node in client.metadata.nodes()] == [new]
