@@ -65,8 +65,8 @@ def test_a_log_gets_a_line_a_minute_of_each_flow_with_rate_lag_and_end(said):
 
     assert said(IN_LOG_S / 2) == []
     assert said(IN_LOG_S / 2) == [
-        "east->west: the first micro-batch runs",
-        "east->north: the first micro-batch runs",
+        "east->west: no micro-batch has ended yet",
+        "east->north: no micro-batch has ended yet",
     ]
     (west, north) = said(IN_LOG_S, told(0, 119, 12_000))
     assert west.startswith("east->west: lag 18,000 in 1 of 2 partitions, oldest ")
@@ -84,7 +84,7 @@ def test_a_flow_that_catches_up_and_what_failed_have_lines_of_their_own(said, ru
     run.record = replace(run.record, readers=(MirrorReader("2", (west,), {}), catch_up))
     run.errors.append("query mirror-east-to-north: \x1b[2Jno\nleader")
     assert said(IN_LOG_S) == [
-        "east->west: the first micro-batch runs",
-        "east->north catches up: the first micro-batch runs",
+        "east->west: no micro-batch has ended yet",
+        "east->north catches up: no micro-batch has ended yet",
         "failed, and is tried again: query mirror-east-to-north: \\x1b[2Jno\\x0aleader",
     ]

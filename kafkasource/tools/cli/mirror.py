@@ -93,6 +93,8 @@ def _run(arguments: argparse.Namespace) -> int:
                 status.show(mirror.queries)
                 if not done:
                     mirror.finish()
+                elif arguments.once:
+                    print("pykafka: all records that existed at the start are copied", file=sys.stderr)
             finally:
                 mirror.stop()
         finally:

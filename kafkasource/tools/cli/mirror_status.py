@@ -46,7 +46,7 @@ class _Line:
 
     def text(self, query: dict[str, Any] | None, now_s: float) -> str:
         if query is None or query["last_progress"] is None:
-            return f"{self.name}: the first micro-batch runs"
+            return f"{self.name}: no micro-batch has ended yet"
         places = [place for place in query["partitions"] if self.flow.takes(place["topic"])]
         self._look(query["last_progress"], sum(place["offset"] for place in places))
         lag, behind = sum(place["lag"] for place in places), sum(1 for place in places if place["lag"])
