@@ -137,6 +137,7 @@ def test_a_mirror_follows_its_source_and_goes_on_after_it_was_ended(
     again = Mirror(file, tmp_path / "checkpoint", "--once")
     try:
         assert again.process.wait(300) == 0, again.log.read_text()
+        assert "all records that existed at the start are copied" in again.log.read_text()
     finally:
         again.tidy()
     assert values(target, f"A.{topic}") == values(source, topic)
