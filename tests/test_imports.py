@@ -86,7 +86,7 @@ def test_a_plain_binary_read_loads_no_module_of_another_feature_and_few_lines():
     assert lines < 36_000
 
 
-# What the processes that plan and commit a plain write load.
+# Loads what a plain write loads in the processes that plan and commit it.
 PLAIN_WRITE = """
 import json, sys
 from pyspark.sql.types import StructType

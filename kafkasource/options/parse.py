@@ -22,7 +22,7 @@ from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
 log = logging.getLogger("kafkasource.options")
 
 _DELIVERY = "kafka.delivery.timeout.ms"
-_WHAT_TO_READ = frozenset({"subscribe", "subscribePattern", "assign"})  # a read needs one of them
+WHAT_TO_READ = ("subscribe", "subscribePattern", "assign")  # a read needs one of them
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ def parse(
             raise OptionError(f"options {given[option.name]!r} and {key!r} are the same option; give one of them")
         given[option.name] = key
         values[option.name] = option.parse(str(text))
-    names_no_topic = role == "source" and not given.keys() & _WHAT_TO_READ
-    if names_no_topic and (misspelt := next((key for key in strange if nearest(key, BY_NAME) in _WHAT_TO_READ), None)):
+    names_no_topic = role == "source" and not given.keys() & WHAT_TO_READ
+    if names_no_topic and (misspelt := next((key for key in strange if nearest(key, BY_NAME) in WHAT_TO_READ), None)):
         raise OptionError(f"unknown option {misspelt!r} for a pykafka source: {unknown(misspelt, role)}")
     _tell_unknown(strange, role, fail=values["unknownOptions"] == "fail", warn=warn)
     for name, text in vendors_idle_time(values).items():

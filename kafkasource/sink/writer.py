@@ -366,12 +366,12 @@ def _guarantees(targets: Targets, *, batch_write: bool) -> dict[str, Guarantee] 
 
 
 def _create_missing(target: ClusterTarget, trusted_ms: int) -> None:
-    topic, new = target.new_topic or (None, None)
-    if new is None:
+    if target.new_topic is None:
         return
     from kafkasource.sink.new_topic import create_missing, try_to_create
 
-    if target.policy != "discard" or topic is None or new is None:
+    topic, new = target.new_topic
+    if target.policy != "discard":
         create_missing(target.config.client, topic, new, trusted_ms=trusted_ms)
     else:
         try_to_create(target.name, target.config.client, topic, new, trusted_ms=trusted_ms, wait_ms=target.wait_ms)

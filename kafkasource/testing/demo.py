@@ -48,11 +48,12 @@ def main() -> int:
         )
         broker = Broker()
         resources.callback(broker.stop)
-        with _step("start Apache Kafka and Spark"), ctrl_c_waits(), ThreadPoolExecutor(1) as aside:
+        with _step("start Apache Kafka and Spark"), ThreadPoolExecutor(1) as aside:
             kafka = aside.submit(broker.start)
-            spark = _spark(folder)
-            resources.callback(_stop, spark)
-            kafka.result()
+            with ctrl_c_waits():
+                spark = _spark(folder)
+                resources.callback(_stop, spark)
+            kafka.result()  # Ctrl-C also ends the download of Kafka's jars
         print(f"    {broker.bootstrap_servers}")
         agreed = _main_job(spark, broker.bootstrap_servers, folder)
         print(_RULE)

@@ -12,5 +12,5 @@ of_records     the broker's answer, else the row of its code in `errors` (`produ
                `producer.accumulator`. Both set the dead letter aside (`Delivery.set_aside`) until the task's thread
                appends it
 
-The option names the topic (`sink.dead_letters`); `sink.task` gives it to each cluster's delivery.
+The option names the topic (`sink.schema`); `sink.task` gives it to each cluster's delivery.
 """

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from kafkasource.errors import OptionError
 from kafkasource.options.java_regex import compile_java
+from kafkasource.options.parse import WHAT_TO_READ
 from kafkasource.options.types import json_fault
 from kafkasource.types import TopicPartition
 
@@ -69,7 +70,7 @@ Subscription = SubscribeTopics | SubscribePattern | Assign
 
 def parse_subscription(options: Mapping[str, str | None]) -> Subscription:
     """The one strategy that the options name. Raises OptionError when none, several, or a malformed one is given."""
-    given = [name for name in ("subscribe", "subscribePattern", "assign") if options[name] is not None]
+    given = [name for name in WHAT_TO_READ if options[name] is not None]
     if not given:
         raise OptionError(
             "One of the following options must be specified for Kafka source: subscribe, subscribePattern, assign."
