@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo test environments jars lint style types imports unit coverage broker spark spark-kinds spark-newest spark-oldest spark-each \
 	spark-4.0 spark-4.1 spark-4.3 servers releases extended floors sanitize fuzz campaign campaign-bugs storm storm-bugs simulate soak soak-tasks wide far bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
 
-# The kernels are compiled while pip installs pyspark. The demo fetches Kafka's jars while Spark starts.
+# The kernels are compiled while pip installs pyspark. Then the demo fetches Kafka's jars.
 demo:
 	@[ -e .venv/.ready ] || { \
 		echo "installing into .venv: pyspark $(PYSPARK) (400 MB), then kafkasource and Kafka's jars (45 MB)"; \

@@ -24,7 +24,7 @@ from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.metrics.lag import lag as query_lag
 from kafkasource.spark.launcher import start_spark
-from kafkasource.testing.broker import Broker
+from kafkasource.testing.broker import Broker, kafka_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,13 +47,15 @@ def main() -> int:
             tempfile.TemporaryDirectory(prefix="kafkasource-demo-", ignore_cleanup_errors=True)
         )
         broker = Broker()
+        if not broker.existing:
+            kafka_jars(broker.version)  # not in the thread below: Ctrl-C ends the download here
         resources.callback(broker.stop)
         with _step("start Apache Kafka and Spark"), ThreadPoolExecutor(1) as aside:
             kafka = aside.submit(broker.start)
             with ctrl_c_waits():
                 spark = _spark(folder)
                 resources.callback(_stop, spark)
-            kafka.result()  # Ctrl-C also ends the download of Kafka's jars
+            kafka.result()
         print(f"    {broker.bootstrap_servers}")
         agreed = _main_job(spark, broker.bootstrap_servers, folder)
         print(_RULE)
