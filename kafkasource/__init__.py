@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["SinkCommit", "__version__", "lag", "open_transactions", "register", "serve_metrics"]
 
 if os.environ.get("KAFKASOURCE_LOG") or is_of_spark():
-    logs.show(os.environ.get("KAFKASOURCE_LOG") or "WARNING")
+    logs.show()
 
 
 _has_registered = False

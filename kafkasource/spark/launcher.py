@@ -40,6 +40,7 @@ def start_spark(name: str, master: str, checkpoint: str, more: Mapping[str, str]
     settings.set("spark.log.level", "ERROR")
     settings.set("spark.ui.showConsoleProgress", "false")  # Spark's bar would be drawn over our lines
     settings.set("spark.python.unix.domain.socket.enabled", "true")
+    settings.set("spark.python.daemon.module", "kafkasource.spark.daemon")
     if "://" not in checkpoint or checkpoint.startswith("file:"):
         # Spark's default starts twenty processes in each micro-batch, if Hadoop has no native library (decision 181).
         settings.set("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINT_FILE_MANAGER)

@@ -11,6 +11,7 @@ for the rest. Loggers: `kafkasource.source`, `kafkasource.sink`, `kafkasource.ka
 from __future__ import annotations
 
 import logging
+import os
 
 from kafkasource.errors import escaped
 
@@ -30,9 +31,10 @@ for _name in ("kafkasource", *(f"kafkasource.{each}" for each in NAMES)):  # a f
     logging.getLogger(_name).addFilter(_escape)
 
 
-def show(level: str) -> None:
-    """Let our loggers log from this level on; to stderr, if the process has no handlers of its own."""
+def show() -> None:
+    """Let our loggers log from the level of `KAFKASOURCE_LOG` on; to stderr, if the process has no handlers yet."""
     log = logging.getLogger("kafkasource")
+    level = os.environ.get("KAFKASOURCE_LOG") or "WARNING"
     wanted = _LEVELS.get(level.strip().upper())
     if wanted is None:
         log.warning("KAFKASOURCE_LOG=%s is not a level; use one of %s", level, ", ".join(_LEVELS))

@@ -13,7 +13,7 @@ from functools import partial
 from tempfile import mkdtemp
 from typing import Any
 
-from lab.benchmarks.lab import Lab, load, to_noop
+from lab.benchmarks.lab import Lab, load, spark_conf, to_noop
 from lab.benchmarks.processes import CpuByKind, watching
 from lab.benchmarks.records import Records, size_name
 from lab.benchmarks.results import CPU, SECONDS, Row
@@ -22,7 +22,9 @@ from lab.benchmarks.stages import Effort
 from lab.benchmarks.turns import take_turns
 
 TITLE = "the first read and the first micro-batch of a session, 4 partitions"
-FORMATS = {"pykafka": "pykafka", "jvm": "kafka"}
+WITH_DAEMON = "pykafka, our daemon"
+DAEMON = {"spark.python.daemon.module": "kafkasource.spark.daemon"}
+FORMATS = {"pykafka": "pykafka", WITH_DAEMON: "pykafka", "jvm": "kafka"}
 WORKS = {"read": "first read", "micro_batch": "first micro-batch"}  # by the function that does it
 
 
@@ -42,7 +44,8 @@ def _in_turns(lab: Lab, effort: Effort, task: str, work: str, topic: str, rows: 
         target = lab.new_topic()
         try:
             arguments = {"format_name": FORMATS[contestant], "servers": lab.servers, "topic": topic, "target": target}
-            answer = in_session(task, arguments=arguments).value
+            settings = {**spark_conf(), **(DAEMON if contestant == WITH_DAEMON else {})}
+            answer = in_session(task, settings=settings, arguments=arguments).value
         finally:
             lab.drop(target)
         for kind, seconds in answer["cpu"].items():
