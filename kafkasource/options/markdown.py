@@ -7,7 +7,7 @@ from kafkasource.kafka.security.tls import options as tls_options
 from kafkasource.options import registry
 from kafkasource.options.security import SECURITY_SECTIONS
 from kafkasource.options.table import PAGES, SECTIONS
-from kafkasource.options.types import DURATION, SIZE
+from kafkasource.options.types import BYTES, DURATION, MILLISECONDS, SIZE
 
 LIKE_THE_BROKERS = {f"{registry.PREFIX}{row.name}" for row in tls_options.ROWS}
 """The registry's options of TLS: its page says once that they are those of the brokers with another prefix."""
@@ -34,6 +34,7 @@ def markdown_table(section: str) -> str:
 
 def _cells(option: Option) -> dict[str, str]:
     default = option.implied if option.default is None else _default(option)
+    shown = default and f"`{default}`{_meant(option, default)}"
     used_by = "both" if len(option.used_by) > 1 else {"source": "reads", "sink": "writes"}[option.used_by[0]]
     if used_by == "reads" and "batch" in option.no_effect_in:
         used_by = "streams"
@@ -42,7 +43,7 @@ def _cells(option: Option) -> dict[str, str]:
         + "".join(f" (alias `{alias}`)" for alias in option.aliases)
         + (" (secret)" if option.type is SECRET else ""),
         "for": used_by,
-        "default": default and f"`{default}`",
+        "default": shown,
         "meaning": meaning(option),
     }
 
@@ -67,6 +68,25 @@ def _default(option: Option) -> str:
         if isinstance(option.default, int) and option.default and option.default % factor == 0:
             return f"{option.default // factor}{unit}"
     return text
+
+
+_SIZES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+_TIMES = (("hour", 3_600_000), ("minute", 60_000), ("second", 1_000))
+
+
+def _meant(option: Option, default: str) -> str:
+    """What a bare number of bytes or milliseconds is in larger units: ` (50 MiB)`, ` (10 minutes)`.
+
+    Numbers that may be references to secrets are texts: there the name has the unit.
+    """
+    number = int(default) if default.isdecimal() else 0
+    if option.type is BYTES:
+        unit, factor = next((each for each in _SIZES if number and number % each[1] == 0), ("", 0))
+        return f" ({number // factor} {unit})" if factor else ""
+    if option.type is MILLISECONDS or option.name.endswith(".ms"):
+        unit, factor = next((each for each in _TIMES if number and number % each[1] == 0), ("", 0))
+        return f" ({number // factor} {unit}{'s' * (number > factor)})" if factor else ""
+    return ""
 
 
 def _wanted(rule: Other) -> str:

@@ -94,13 +94,6 @@ SECTIONS["every job"] = (
     ),
     Option("subscribe", TEXT, "Topics to read, separated by commas.", used_by=SOURCE),
     Option(
-        "subscribePattern",
-        TEXT,
-        "Topics to read: a Java regular expression. The query reads each topic whose name contains a match.",
-        used_by=SOURCE,
-    ),
-    Option("assign", JSON, 'Partitions to read: `{"topic":[0,1]}`.', used_by=SOURCE),
-    Option(
         "startingOffsets",
         JSON,
         "Start of a new query; a restart continues from the checkpoint. `earliest` and `latest` hold for "
@@ -111,14 +104,42 @@ SECTIONS["every job"] = (
         used_by=SOURCE,
     ),
     Option(
-        "topic", STRING, "Topic for all rows. Without it, each row names its topic in the column `topic`.", used_by=SINK
-    ),
-    Option(
         "kafka.security.protocol",
         choice("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
         "SSL: TLS. SASL_SSL: TLS, and the client logs in ([options](options-security.md)). SASL_PLAINTEXT: it logs in "
         "without TLS. Default: PLAINTEXT, or SASL_SSL where `kafka.auth` names a vendor.",
     ),
+    Option(
+        "topic", STRING, "Topic for all rows. Without it, each row names its topic in the column `topic`.", used_by=SINK
+    ),
+    Option(
+        "createTopic",
+        NEW_TOPIC,
+        "Create that topic if it does not exist: `partitions=6,replication=3`, and any topic setting, such as "
+        "`cleanup.policy=compact`. The broker's defaults apply to everything else. The sink never creates topics "
+        "that rows name, because a typo in the data would create one.",
+        only=(Other("topic", why="the sink does not create the topics that rows name"),),
+        used_by=SINK,
+    ),
+)
+
+SECTIONS["topics"] = _reads(
+    Option(
+        "subscribePattern",
+        TEXT,
+        "Topics to read: a Java regular expression. The query reads each topic whose name contains a match.",
+    ),
+    Option(
+        "failOnDeletedTopic",
+        BOOLEAN,
+        "Whether a deleted topic that the pattern matched counts as lost records (`failOnDataLoss`). `false`: the "
+        "query warns and reads the other topics, whatever `failOnDataLoss` is. A topic that was created again before "
+        "the query missed it still counts, and so do records that expired.",
+        default=True,
+        only=(Other("subscribePattern", mine=(False,), why="topics that are named must exist"),),
+        no_effect_in=_BATCH_AND_READER,
+    ),
+    Option("assign", JSON, 'Partitions to read: `{"topic":[0,1]}`.'),
 )
 
 SECTIONS["start and end"] = _reads(
@@ -190,16 +211,6 @@ SECTIONS["losses"] = _reads(
         "Whether the query stops when records that it had to read are gone, because they expired or their topic "
         "was deleted. `false`: it warns and continues.",
         default=True,
-    ),
-    Option(
-        "failOnDeletedTopic",
-        BOOLEAN,
-        "Whether, with `subscribePattern`, a topic that was deleted counts among these losses. `false`: the "
-        "query warns and reads the other topics, whatever `failOnDataLoss` is. A topic that was created again before "
-        "the query missed it still counts, and so do records that expired.",
-        default=True,
-        only=(Other("subscribePattern", mine=(False,), why="topics that are named must exist"),),
-        no_effect_in=_BATCH_AND_READER,
     ),
     Option(
         "failedOverTo",
@@ -480,6 +491,18 @@ SECTIONS["writing"] = _writes(
         default="none",
         aliases=("kafka.compression.codec",),
     ),
+    Option("kafka.compression.gzip.level", GZIP_LEVEL, "1 to 9. -1: the codec's default.", default=-1),
+    Option(
+        "kafka.compression.lz4.level",
+        INTEGER,
+        "The same levels as in Java; 9 is the fast compressor.",
+        default=9,
+        at_least=1,
+        at_most=17,
+    ),
+    Option(
+        "kafka.compression.zstd.level", INTEGER, "The same levels as in Java.", default=3, at_least=-131072, at_most=22
+    ),
     Option(
         "kafka.acks",
         choice("all", "-1", "1", "0"),
@@ -487,14 +510,6 @@ SECTIONS["writing"] = _writes(
         "the leader (`1`), or none (`0`).",
         default="all",
         aliases=("kafka.request.required.acks",),
-    ),
-    Option(
-        "createTopic",
-        NEW_TOPIC,
-        "Create that topic if it does not exist: `partitions=6,replication=3`, and any topic setting, such as "
-        "`cleanup.policy=compact`. The broker's defaults apply to everything else. The sink never creates topics "
-        "that rows name, because a typo in the data would create one.",
-        only=(Other("topic", why="the sink does not create the topics that rows name"),),
     ),
     Option(
         "partitioner",
@@ -601,18 +616,6 @@ SECTIONS["writing"] = _writes(
         default=300_000,
         at_least=5_000,
     ),
-    Option("kafka.compression.gzip.level", GZIP_LEVEL, "1 to 9. -1: the codec's default.", default=-1),
-    Option(
-        "kafka.compression.lz4.level",
-        INTEGER,
-        "The same levels as in Java; 9 is the fast compressor.",
-        default=9,
-        at_least=1,
-        at_most=17,
-    ),
-    Option(
-        "kafka.compression.zstd.level", INTEGER, "The same levels as in Java.", default=3, at_least=-131072, at_most=22
-    ),
 )
 
 SECTIONS["exactly once"] = _writes(
@@ -651,8 +654,8 @@ SECTIONS["exactly once"] = _writes(
     Option(
         "atomicBatch",
         BOOLEAN,
-        "One transaction for all tasks, so that readers see a micro-batch completely or not at all. Only one task "
-        "may then write to a topic-partition, and Spark may not run a task twice.",
+        "One transaction for all tasks, so that readers see a micro-batch completely or not at all ([its "
+        "limits](exactly-once.md#a-whole-micro-batch-at-once)).",
         default=False,
         only=(
             _EXACTLY_ONCE,
@@ -663,9 +666,8 @@ SECTIONS["exactly once"] = _writes(
     Option(
         "lostTransactions",
         choice("fail", "rewrite", "skip"),
-        "Decides about a decided batch whose transactions brokers aborted, because the query was away for longer "
-        "than `kafka.transaction.timeout.ms`, or whose record is gone: `fail`, `rewrite` or `skip` ([what each "
-        "does](exactly-once-recovery.md)).",
+        "Decides what a restart does when brokers aborted transactions of a batch that the query had decided to "
+        "commit, or have lost that decision: `fail`, `rewrite` or `skip` ([what each does](exactly-once-recovery.md)).",
         default="fail",
         only=(_EXACTLY_ONCE,),
         per_cluster=False,

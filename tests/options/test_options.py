@@ -12,7 +12,7 @@ from kafkasource import options
 from kafkasource.errors import OptionError
 from kafkasource.kafka.config import ClientConfig
 from kafkasource.kafka.security.option import TEXT
-from kafkasource.options import markdown
+from kafkasource.options import markdown, table
 from kafkasource.options.types import BOOLEAN, MILLISECONDS
 from kafkasource.types import IsolationLevel, NewTopic
 
@@ -58,6 +58,37 @@ def test_the_pages_have_every_option_once_and_what_every_job_sets_comes_first():
     named = re.findall(r"^\| `([^`]+)`", "".join(PAGES.values()), re.MULTILINE)
     assert sorted(named) == sorted({option.name for option in options.OPTIONS} - markdown.LIKE_THE_BROKERS)
     assert named[:2] == ["kafka.bootstrap.servers", "subscribe"]
+
+
+def test_an_option_stands_in_the_table_of_the_option_that_it_needs():
+    section = {row.name: title for title, rows in (table.SECTIONS | table.PAGES).items() for row in rows}
+    apart = {
+        (row.name, rule.name)
+        for row in options.OPTIONS
+        for rule in row.only
+        if not rule.mine and rule.at_most is None and section[row.name] != section.get(rule.name)
+    }
+    assert apart == set()
+    assert section["failOnDeletedTopic"] == section["subscribePattern"]
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        ("kafka.fetch.max.bytes", "`52428800` (50 MiB)"),
+        ("kafka.batch.size", "`262144` (256 KiB)"),
+        ("kafka.transaction.timeout.ms", "`600000` (10 minutes)"),
+        ("kafka.max.block.ms", "`60000` (1 minute)"),
+        ("kafka.sasl.login.read.timeout.ms", "`10000` (10 seconds)"),
+        ("kafka.fetch.max.wait.ms", "`500`"),
+        ("kafka.fetch.min.bytes", "`1`"),
+        ("maxTriggerDelay", "`15m`"),
+        ("fetchOffset.numRetries", "`3`"),
+    ],
+)
+def test_a_default_in_bytes_or_milliseconds_is_shown_in_larger_units_too(name, cell):
+    (row,) = [line for page in PAGES.values() for line in page.splitlines() if line.startswith(f"| `{name}`")]
+    assert row.split(" | ")[-2] == cell
 
 
 def test_no_text_of_an_option_is_longer_than_sixty_words():
