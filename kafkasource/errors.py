@@ -49,6 +49,11 @@ def _escape(character: str) -> str:
     return json.dumps(character)[1:-1]
 
 
+def explained(entry: str) -> str:
+    """The last words of an error's text: where the user finds what to do. `entry`: the anchor in the page."""
+    return f"(docs/troubleshooting.md#{entry})"
+
+
 class KafkaSourceError(Exception):
     """Root of all errors that this package raises on purpose. Any other error that escapes is a bug."""
 
@@ -183,7 +188,7 @@ class BootstrapFailed(KafkaSourceError):
         return escaped(
             f"no bootstrap server answered within {self.waited_ms} ms ({self.tried}). Check kafka.bootstrap.servers and"
             " that the brokers run and accept connections from this machine; they are tried for"
-            " kafka.default.api.timeout.ms (docs/troubleshooting.md)"
+            f" kafka.default.api.timeout.ms {explained('no-bootstrap-server-answered-within')}"
         )
 
 
@@ -193,7 +198,7 @@ class BootstrapHopeless(BootstrapFailed):
     def __str__(self) -> str:
         return escaped(
             f"no bootstrap server can be used with these options ({self.tried}). Check kafka.bootstrap.servers and"
-            " kafka.security.protocol (docs/troubleshooting.md)"
+            f" kafka.security.protocol {explained('no-bootstrap-server-can-be-used-with-these-options')}"
         )
 
 
@@ -348,7 +353,8 @@ class BrokerError(KafkaSourceError):
         return f"{self.name} ({self.code}): {self.doc}"
 
     def __str__(self) -> str:
-        return escaped(f"{self.context}: {self.reason}") if self.context else self.reason
+        text = escaped(f"{self.context}: {self.reason}") if self.context else self.reason
+        return f"{text} {explained(EXPLAINED[self.code])}" if self.code in EXPLAINED else text
 
 
 class AuthorizationFailed(BrokerError):
@@ -637,6 +643,14 @@ TABLE: dict[int, ErrorCode] = {
 }
 # fmt: on
 """Kafka's error codes, as of 4.3.1."""
+
+EXPLAINED = {
+    3: "unknown_topic_or_partition",
+    14: "coordinator_not_available",
+    15: "coordinator_not_available",
+    **dict.fromkeys((29, 30, 31, 53), "topic_authorization_failed"),
+}
+"""The codes that docs/troubleshooting.md explains: the anchors of their entries, for `explained`."""
 
 
 def row_of(code: int) -> ErrorCode:

@@ -7,7 +7,7 @@ import pytest
 from java_programs import ask_java
 
 from kafkasource import errors
-from kafkasource.errors import TABLE, BrokerError, KafkaSourceError, check, error_for, refusal
+from kafkasource.errors import EXPLAINED, TABLE, BrokerError, KafkaSourceError, check, error_for, explained, refusal
 
 NOT_AS_IN_KAFKA = {8}  # retried, as by librdkafka; its row says why
 OF_BOOTSTRAP = {errors.BootstrapFailed, errors.BootstrapHopeless}
@@ -63,7 +63,8 @@ def test_every_code_has_an_error_that_tells_what_it_means():
     for code, row in TABLE.items():
         error = error_for(code, "Fetch t-0")
         assert (error.code, error.retriable, error.refresh_metadata) == (code, row.retriable, row.refresh_metadata)
-        assert str(error) == f"Fetch t-0: {row.name} ({code}): {row.doc}"
+        entry = f" {explained(EXPLAINED[code])}" if code in EXPLAINED else ""
+        assert str(error) == f"Fetch t-0: {row.name} ({code}): {row.doc}{entry}"
         assert row.doc.endswith(".") or ":" in row.doc
 
 
@@ -137,12 +138,12 @@ def test_no_text_of_an_error_drives_the_terminal_that_shows_it():
 
 def test_a_refusal_says_of_the_api_which_right_to_grant_and_who_the_client_is_and_pickles_so():
     error = error_for(29, "topic 'CreateTopics'")
-    plain = str(error)
+    plain = str(error).partition(" (docs/")[0]
     assert plain == f"topic 'CreateTopics': TOPIC_AUTHORIZATION_FAILED (29): {TABLE[29].doc}"  # a name is no API
     told = refusal(error, "DeleteTopics", "is logged in as 'alice'")
     assert told is error
     refusal(error, "Metadata", "is logged in as 'bob'")  # who knows first was nearest
-    assert str(error).endswith("grant Delete on it. This client is logged in as 'alice'.")
+    assert "grant Delete on it. This client is logged in as 'alice'. (docs/" in str(error)
     moved = pickle.loads(pickle.dumps(error.at("option 'topic'")))
     assert str(moved) == str(error).replace("topic 'CreateTopics'", "option 'topic'")
     assert (moved.api, moved.client) == ("DeleteTopics", "is logged in as 'alice'")

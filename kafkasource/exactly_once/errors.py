@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafkasource.errors import KafkaSourceError
+from kafkasource.errors import KafkaSourceError, explained
 from kafkasource.exactly_once.names import WrittenTransaction
 from kafkasource.kafka.cluster.transactions import DescribedTransaction
+
+# Entries of docs/troubleshooting.md.
+LOST = explained("before-they-were-committed")
+OLDER = explained("this-checkpoint-is-an-older-state-of-the-querys-checkpoint")
 
 
 class LostTransactions(KafkaSourceError):
@@ -59,17 +63,17 @@ def not_open_text(name: str, epoch: int, found: DescribedTransaction | None, oth
     return (
         f"transaction {name!r} (epoch {epoch}) is not open any more, but {state}: the batch took longer than "
         f"'kafka.transaction.timeout.ms', or {other}, or another query with this 'transactionalIdPrefix', has "
-        "fenced it (docs/troubleshooting.md)"
+        f"fenced it {explained('is-not-open-any-more')}"
     )
 
 
-def lost_text(batch_id: int, lost: Iterable[WrittenTransaction]) -> str:
-    """The text of LostTransactions. It names the lost task transactions and the user's choices."""
+def lost_text(batch_id: int, lost: Iterable[WrittenTransaction], more: str = "") -> str:
+    """The text of LostTransactions. It names the lost task transactions and the user's choices, then `more`."""
     return (
         f"batch {batch_id} was decided, but brokers aborted the transactions of its tasks {_listed(lost)} before "
         "they were committed: more time than 'kafka.transaction.timeout.ms' had passed, most likely. The other tasks' "
         "rows are visible. 'lostTransactions'=rewrite writes the missing rows again where they are the same, =skip "
-        "goes on, and they stay missing (docs/troubleshooting.md)"
+        f"goes on, and they stay missing{more} {LOST}"
     )
 
 
@@ -78,7 +82,7 @@ def lost_now_text(lost: Iterable[WrittenTransaction]) -> str:
     return (
         f"this batch write was decided, but brokers aborted the transactions of its tasks {_listed(lost)} before they "
         "were committed: more time than 'kafka.transaction.timeout.ms' had passed, most likely. The other tasks' rows "
-        "are visible, so do not run the write again: they would come twice. Write the missing rows alone"
+        f"are visible, so do not run the write again: they would come twice. Write the missing rows alone {LOST}"
     )
 
 
@@ -98,14 +102,14 @@ def lost_write_text(prefix: str, write_id: str, lost: Iterable[WrittenTransactio
     )
 
 
-def forgotten_text(batch_id: int, lost: Iterable[WrittenTransaction]) -> str:
+def forgotten_text(batch_id: int, lost: Iterable[WrittenTransaction], more: str = "") -> str:
     """The text of LostDecision, where an id that is forgotten may have been committed or aborted before."""
     return (
         f"batch {batch_id} was decided, but the query was away for longer than the brokers' "
         "transactional.id.expiration.ms: they do not know any more whether the transactions of its tasks "
         f"{_listed(lost)} were committed. The other tasks' rows are visible. Look whether these rows are in the "
         "topics, for a reader at read_committed: if so, 'lostTransactions'=skip goes on; if not, =rewrite writes them "
-        "again where they are the same"
+        f"again where they are the same{more} {LOST}"
     )
 
 

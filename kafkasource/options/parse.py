@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kafkasource.errors import OptionError
+from kafkasource.errors import OptionError, explained
 from kafkasource.kafka.security.config import SecurityConfig
 from kafkasource.kafka.security.exchange import is_this_machine
 from kafkasource.kafka.security.option import MAX_INT32, SECRET, Option, Place, RefusedOption, Role, is_javas_default
@@ -197,7 +197,7 @@ def _tell_unknown(keys: list[str], role: Role, *, fail: bool, warn: Callable[[st
 _NO_OPTION_AT_ALL = (
     "Spark gave no option of this format. Register the options of a table under a name, "
     "kafkasource.register(spark, name='orders', options={...}), and then CREATE TABLE orders USING orders: Spark does "
-    "not give the OPTIONS of a table to a Python source"
+    f"not give the OPTIONS of a table to a Python source {explained('spark-gave-no-option-of-this-format')}"
 )
 
 

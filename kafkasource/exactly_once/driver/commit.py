@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kafkasource.errors import BrokerError, DeadlineExceeded, KafkaSourceError, UnsupportedApiVersion
+from kafkasource.errors import BrokerError, DeadlineExceeded, KafkaSourceError, UnsupportedApiVersion, explained
 from kafkasource.exactly_once.counts import TransactionCounts
 from kafkasource.exactly_once.decision import Decision
 from kafkasource.exactly_once.decision_status import DecisionStatus
@@ -112,7 +112,8 @@ class BatchCommit:
         if self._prefix.atomic and (shared := self._shared_partitions()):
             self._refusal = NotDecided(
                 f"with 'atomicBatch' each topic-partition must be written by one task; {len(shared)} were written by "
-                f"several, such as {min(shared)}: repartition by what decides the target partition, or coalesce(1)"
+                f"several, such as {min(shared)}: repartition by what decides the target partition, or coalesce(1) "
+                f"{explained('each-topic-partition-must-be-written-by-one-task')}"
             )
             return BatchEvent.SHARED
         try:
@@ -127,7 +128,8 @@ class BatchCommit:
         return [tp for tp, tasks in Counter(self._places).items() if tasks > 1]
 
     def _require_open(self) -> float | None:
-        """Raise NotDecided where brokers or another attempt have aborted a task transaction by now: it would be lost.
+        """Raise NotDecided where brokers or another attempt have aborted a task transaction by now: it would be lost
+        (decision 43).
 
         The same where another driver is there by now: the status in P-kept, which no fencing protects, stays that
         driver's. Returns how long the oldest has been open, in ms, by its coordinator's clock against ours.
@@ -144,7 +146,8 @@ class BatchCommit:
             raise NotDecided(not_open_text(ids.driver, producer.producer_epoch, own, "another run of this query"))
         if own is not None and own.producer != producer:
             raise NotDecided(
-                f"another run of this query, or another query with the prefix {ids.prefix!r}, has taken over"
+                f"another run of this query, or another query with the prefix {ids.prefix!r}, has taken over "
+                f"{explained('is-not-open-any-more')}"
             )
         now_ms = self._prefix.wall_clock_ms()
         ages_ms = [row.open_for_ms(now_ms) for row in found.values() if row is not None] if written else []
@@ -225,7 +228,8 @@ class BatchCommit:
     def _not_decided(self, error: KafkaSourceError) -> NotDecided:
         refusal = NotDecided(
             f"batch {self._decision.batch_id} was not decided: {error} Another run of this query, or another query "
-            f"with the prefix {self._prefix.ids.prefix!r}, has taken over, or the brokers did not answer"
+            f"with the prefix {self._prefix.ids.prefix!r}, has taken over, or the brokers did not answer "
+            f"{explained('is-not-open-any-more')}"
         )
         refusal.__cause__ = error
         return refusal

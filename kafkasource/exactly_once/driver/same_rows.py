@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from kafkasource.errors import few
 from kafkasource.exactly_once.decision_status import ELSEWHERE, LastBatch
-from kafkasource.exactly_once.errors import CheckpointBehind
+from kafkasource.exactly_once.errors import OLDER, CheckpointBehind
 from kafkasource.exactly_once.prefix import Prefix
 from kafkasource.exactly_once.task.content import total
 from kafkasource.exactly_once.task.plan import TaskResult
@@ -58,7 +58,7 @@ def require_same_rows(
         f"{what}. Nothing of it is written. Most likely this checkpoint is an older state of the query's checkpoint, "
         "or a copy that runs beside the original, so that Spark planned the batch once more; or the target topic has "
         "changed since. Start with the newest checkpoint and the former topics. A copy needs a "
-        f"'transactionalIdPrefix' of its own. {more}"
+        f"'transactionalIdPrefix' of its own. {more} {OLDER}"
     )
 
 

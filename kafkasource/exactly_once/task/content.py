@@ -3,7 +3,7 @@
 The sum covers each record as it is written: topic at the cluster, key, value, headers, and timestamp where the row has
 one of its own. It does not depend on the order of records, nor on how they are cut into tasks, Arrow batches or packed
 values. So Spark may shuffle the rows of a batch otherwise, and a mirror's fetches may end elsewhere. Partitions do not
-count: a topic may have got more of them.
+count: a topic may have got more of them (decision 45).
 
 For each topic the hashes of its records are added up (`RecordColumns.content`), and the sum is multiplied by a number
 that is made of the topic's name. So clusters with different topics share the hashes. All is modulo 2**64.

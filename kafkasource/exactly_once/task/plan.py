@@ -13,6 +13,8 @@ from kafkasource.exactly_once.decision import Kind
 from kafkasource.exactly_once.decision_status import LastBatch
 from kafkasource.exactly_once.driver_transaction import DriverTransaction
 from kafkasource.exactly_once.errors import (
+    LOST,
+    OLDER,
     AnotherQuery,
     CheckpointBehind,
     LostDecision,
@@ -50,8 +52,8 @@ class BegunBatch:
     def lost_error(self, batch_id: int, more: str = "") -> LostTransactions:
         """What a task raises where it cannot write the lost rows again, or is not to."""
         if self.forgotten:
-            return LostDecision(forgotten_text(batch_id, self.lost) + more)
-        return LostTransactions(lost_text(batch_id, self.lost) + more)
+            return LostDecision(forgotten_text(batch_id, self.lost, more))
+        return LostTransactions(lost_text(batch_id, self.lost, more))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ def plan_task(begun: BegunBatch, query_id: str, batch_id: int, slot: int, on_los
             f"batch {batch_id} is to be written, but batch {last.batch_id} of this query (id {query_id}) was begun "
             f"already, so batch {batch_id} is in the topics: this checkpoint is an older state of the query's "
             "checkpoint, or a copy of it, and the original has continued. Restore the newest one. A copy needs a "
-            "'transactionalIdPrefix' of its own, and a new query a new checkpoint"
+            f"'transactionalIdPrefix' of its own, and a new query a new checkpoint {OLDER}"
         )
     if plan is BatchPlan.SKIP or on_lost == "skip":
         return TaskPlan(write=False)
@@ -156,7 +158,7 @@ def _unknown_text(batch_id: int) -> str:
         f"batch {batch_id} was about to be decided when the query ended, and whether it was is not known any more: "
         "the brokers have forgotten the decision record (after offsets.retention.minutes, or with its topics). Look "
         "whether the batch's rows are in the topics, for a reader at read_committed; 'lostTransactions'=rewrite writes "
-        "the batch, =skip goes on without it"
+        f"the batch, =skip goes on without it {LOST}"
     )
 
 

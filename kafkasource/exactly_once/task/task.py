@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from kafkasource.errors import OptionError, UnsupportedApiVersion
-from kafkasource.exactly_once.errors import CannotWriteOnce, LostTransactions
+from kafkasource.errors import OptionError, UnsupportedApiVersion, explained
+from kafkasource.exactly_once.errors import LOST, CannotWriteOnce, LostTransactions
 from kafkasource.exactly_once.names import WrittenTransaction
 from kafkasource.exactly_once.query_identity import IdentitySource
 from kafkasource.exactly_once.task.content import ContentSum
@@ -177,7 +177,7 @@ class ExactlyOnceTask:
             raise CannotWriteOnce(
                 f"batch {self.task.batch_id} was given up, or another run of the query has taken over, while task "
                 f"{self.task.slot} was writing it ({found.transactional_id!r} has epoch {found.producer_epoch} now, "
-                f"and had {self.begun.driver.producer.producer_epoch})"
+                f"and had {self.begun.driver.producer.producer_epoch}) {explained('is-not-open-any-more')}"
             )
 
     def _claim(self, cluster: Cluster) -> ProducerId:
@@ -190,7 +190,7 @@ class ExactlyOnceTask:
         So the attempt opens the slot's own transaction, with nothing in it, and leaves it open until the batch ends. An
         attempt that finds it open is late. Of several that find it closed, one gets the next epoch and the others see
         that they did not. An attempt that looks before the first has opened it gets the epoch after that; the first
-        then cannot open it.
+        then cannot open it. Decision 56.
         """
         ids = self.begun.driver.ids
         name = ids.task(self.task.slot)
@@ -240,7 +240,8 @@ class ExactlyOnceTask:
                 f"batch {self.task.batch_id}, task {self.task.slot}: the rows are not those that were lost ({rows} "
                 f"now, {again.rows} then{sums}), so that writing them could double some and leave out others. Nothing "
                 "is written. Start with the same checkpoint, topics and number of partitions as then. "
-                f"'lostTransactions'=skip goes on, and the {again.rows} rows of this task stay missing in the topics"
+                f"'lostTransactions'=skip goes on, and the {again.rows} rows of this task stay missing in the topics "
+                f"{LOST}"
             )
         recorded = None if own is None else WrittenTransaction(self.task.slot, *own, rows, content)
         return TaskResult(

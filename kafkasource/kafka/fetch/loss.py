@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafkasource.errors import DataLoss
+from kafkasource.errors import DataLoss, explained
 from kafkasource.kafka import counters
 from kafkasource.types import TopicPartition
 
@@ -59,7 +59,8 @@ def report(losses: Iterable[Loss], *, fail_on_data_loss: bool, fail_on_deleted_t
         causes = "; ".join(dict.fromkeys(loss.cause for loss in fatal))
         raise DataLoss(
             f"Some data may have been lost: {causes}. {texts}"
-            " To warn and go on instead, set the option failOnDataLoss to false (docs/troubleshooting.md)."
+            " To warn and go on instead, set the option failOnDataLoss to false"
+            f" {explained('some-data-may-have-been-lost')}"
         )
     for loss in reported:
         log.warning("Some data may have been lost. [KAFKA_DATA_LOSS.%s] %s %s", loss.condition, loss.text, loss.action)

@@ -22,7 +22,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from kafkasource.errors import ClientClosed, DeadlineExceeded, KafkaSourceError
+from kafkasource.errors import ClientClosed, DeadlineExceeded, KafkaSourceError, explained
 from kafkasource.kafka import memory
 
 Buffer = bytearray | memoryview
@@ -220,7 +220,8 @@ class BufferPool(memory.Trimmable):
                         f"no room for {size} bytes in 'kafka.buffer.memory' within 'kafka.max.block.ms' "
                         f"({max_block_ms}): of {self.total_bytes} bytes {self._in_use_bytes()} are in use in "
                         f"{len(self._in_use)} buffers, and {len(self._waiters) - 1} others wait. Raise one of the two "
-                        "options, or find out why brokers acknowledge so slowly"
+                        "options, or find out why brokers acknowledge so slowly "
+                        f"{explained('in-kafkabuffermemory-within-kafkamaxblockms')}"
                     )
                 more_memory.wait(remaining)
                 self._check_open()

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 import cramjam
 import pyarrow as pa
 
-from kafkasource.errors import CorruptRecordBatch, ProtocolError, UnsupportedRecordFormat
+from kafkasource.errors import CorruptRecordBatch, ProtocolError, UnsupportedRecordFormat, explained
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
@@ -44,7 +44,7 @@ _XXH32_PRIMES = (2654435761, 2246822519, 3266489917, 668265263, 374761393)
 
 MAX_SECTION_BYTES = (1 << 31) - 1  # Arrow's binary columns have int32 offsets
 # A call that has decompressed batches takes no further one beyond this (or what its caller says), so that a fetch of
-# 1 MiB which holds 100 MiB is handed on in pieces. One batch alone may have all that the caller allows.
+# 1 MiB which holds 100 MiB is handed on in pieces. One batch alone may have all that the caller allows (decision 15).
 PIECE_BYTES = 4 << 20
 
 
@@ -328,6 +328,7 @@ def _with_bounded_windows(data: pa.Buffer, limit: int) -> pa.Buffer:
     at level 22. No match reaches back beyond the first byte, and a frame with more than `limit` bytes is refused. So a
     window of that size is enough, and this function lowers the header's claim to it. Raises RecordBatchTooLarge where a
     header says that its frame holds more than `limit`, and CorruptRecordBatch for frames from before zstd 0.8.
+    Decision 98.
     """
     raw = data.to_pybytes()
     window_log = max((limit - 1).bit_length() if limit > 1 else 0, _ZSTD_BLOCK_LOG)
@@ -387,7 +388,8 @@ def decompress_section(
     except RecordBatchTooLarge:
         raise RecordBatchTooLarge(
             f"{where}: {compressed.size} compressed bytes hold more than the {limit} bytes allowed for them. If you "
-            "trust who wrote them, raise 'kafka.max.decompressed.batch.bytes'"
+            "trust who wrote them, raise 'kafka.max.decompressed.batch.bytes' "
+            f"{explained('raise-kafkamaxdecompressedbatchbytes')}"
         ) from None
     except UnsupportedRecordFormat as e:
         raise UnsupportedRecordFormat(f"{where}: {e}") from e

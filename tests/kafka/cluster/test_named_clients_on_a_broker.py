@@ -48,7 +48,7 @@ def test_an_acl_for_the_name_of_the_error_lets_the_client_in(secured_broker, top
     with pytest.raises(TopicAuthorizationFailed) as refused:
         described(properties, topic)
     text = str(pickle.loads(pickle.dumps(refused.value)))  # as a Spark task sends it to the driver
-    found = re.search(f"This client {said.format('(.+)')}[.]$", text)
+    found = re.search(f"This client {said.format('(.+)')}[.] ", text)
     assert found, text
     assert not any(secret in text for secret in USERS.values())
     acl = Acl(found[1], "describe", "topic", topic)
