@@ -3,8 +3,6 @@
 A table's place in its document is between `<!-- NAME -->` and `<!-- end -->`.
 """
 
-import posixpath
-import re
 import sys
 from pathlib import Path
 
@@ -23,6 +21,7 @@ import parity  # noqa: E402
 import rights  # noqa: E402
 import rooms  # noqa: E402
 import server_table  # noqa: E402
+import site_pages  # noqa: E402
 import spark_releases  # noqa: E402
 import support  # noqa: E402
 from parity_cases import READS, WRITES  # noqa: E402
@@ -33,6 +32,7 @@ TABLES = [
         for page, sections in options_tables.DOCUMENTS.items()
         for section in sections
     ),
+    ("README.md", "shelves", site_pages.list_of_documents()),
     ("metrics.md", "metrics", metrics.markdown_table()),
     ("jvm-connector.md", "parity", parity.markdown_table(READS)),
     ("jvm-connector-writes.md", "parity-writes", parity.markdown_table(WRITES)),
@@ -40,31 +40,14 @@ TABLES = [
     ("rights.md", "rights", rights.markdown_table()),
     ("spark-releases.md", "spark-releases", spark_releases.markdown_table()),
     ("support.md", "support", support.markdown_table()),
+    ("support.md", "brokers", support.table_of_brokers()),
     ("servers.md", "servers", server_table.markdown_table()),
     ("decisions.md", "decisions", decision_index.markdown_table()),
     ("architecture.md", "rooms", rooms.markdown_table()),
     ("architecture.md", "layers", rooms.drawing()),
 ]
 
-LLMS = """# kafkasource
-
-> Kafka for PySpark without jars: `format("pykafka")` for batch and streaming reads and writes, exactly once, typed
-> rows, several clusters, mirrors; and the command `pykafka`.
-
-"""
-
-
-def llms() -> str:
-    """llms.txt (llmstxt.org): the pages of docs/README.md, for programs that read documentation."""
-    rows = re.findall(r"^\| (.+?) \| (.*?) \|$", (ROOT / "docs" / "README.md").read_text(), re.MULTILINE)
-    pages = [
-        (what, name, target) for what, links in rows for name, target in re.findall(r"\[([^]]+)\]\(([^)]+)\)", links)
-    ]
-    lines = [f"- [{name}]({posixpath.normpath(f'docs/{target}')}): {what}" for what, name, target in pages]
-    return f"{LLMS}## Documents\n\n" + "\n".join(lines) + "\n"
-
-
-(ROOT / "llms.txt").write_text(llms())
+(ROOT / "llms.txt").write_text(site_pages.llms())
 
 for document, name, table in TABLES:
     path = ROOT / "docs" / document

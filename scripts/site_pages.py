@@ -1,5 +1,7 @@
 """Builds the site: gathers its pages in build/docs, from which Zensical makes build/site/VERSION. `make docs` runs it.
 
+The navigation in mkdocs.yml has the shelves of the documents; `make readme` makes docs/README.md and llms.txt of it.
+
 The documents link to each other as they lie in the repository, so that they can be read there. On the site a link to a
 file that is a page leads to that page. A link to any other file of the repository becomes its name. A link to a file
 that does not exist is an error here; Zensical finds links to titles that do not exist.
@@ -16,12 +18,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 SITE = ROOT / "build" / "site"
 PAGES = {  # a file of the repository: its page
     "README.md": "index.md",
+    "docs/README.md": "documents.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "vulnerabilities.md",
@@ -30,7 +34,7 @@ PAGES = {  # a file of the repository: its page
     "lab/benchmarks/results/mirror.md": "figures-mirror.md",
     "lab/benchmarks/results/full.svg": "full.svg",
 }
-ALIASES = {"docs/README.md": "index.md", "lab/benchmarks": "figures.md"}
+ALIASES = {"lab/benchmarks": "figures.md"}
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
 _CODE = re.compile(r"`[^`\n]+`")
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
@@ -38,6 +42,68 @@ _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
 def _text(file: str) -> str:
     return (ROOT / file).read_text(encoding="utf-8")
+
+
+LLMS = """# kafkasource
+
+> Kafka for PySpark without jars: `format("pykafka")` for batch and streaming reads and writes, exactly once, typed
+> rows, several clusters, mirrors; and the command `pykafka`.
+"""
+
+
+def shelves() -> dict[str, list[tuple[str, str]]]:
+    """The shelves of the navigation, each with titles of pages and their files in the repository.
+
+    A group of pages within a shelf, such as the decisions, is its first page. The list of all pages is left out.
+    """
+    files = {page: file for file, page in PAGES.items()}
+    found: dict[str, list[tuple[str, str]]] = {}
+    group = ""
+    navigation = _text("mkdocs.yml").partition("\nnav:\n")[2]
+    for indent, title, page in re.findall(r"^( +)- (.+):(?: (\S+\.md))?$", navigation, re.MULTILINE):
+        if len(indent) == 2:
+            pages = found[title] = []
+        elif not page:
+            group = title
+        elif len(indent) == 6 or group:
+            file = files.get(page, f"docs/{page}")
+            if file != "docs/README.md":
+                pages.append((group or title, file))
+            group = ""
+    return found
+
+
+def list_of_documents() -> str:
+    """The shelves, for docs/README.md."""
+    lines = []
+    for shelf, pages in shelves().items():
+        lines += [f"## {shelf}", "", *(f"- [{title}]({posixpath.relpath(file, 'docs')})" for title, file in pages), ""]
+    return "\n".join(lines[:-1])
+
+
+def llms(address: Callable[[str], str] = str) -> str:
+    """llms.txt (llmstxt.org), for programs that read documentation: each page with its first sentence.
+
+    `address`: where the page of a file is.
+    """
+    lines = [LLMS]
+    for shelf, pages in shelves().items():
+        lines += [f"## {shelf}", "", *(f"- [{title}]({address(file)}){_begins(file)}" for title, file in pages), ""]
+    return "\n".join(lines)
+
+
+def _begins(file: str) -> str:
+    """The first sentence of a page, unless the page begins with a table or a list."""
+    paragraph = re.match(r"# [^\n]+\n\n((?:[^\n]+\n)+)", _text(file))
+    text = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", paragraph[1] if paragraph else "")
+    sentence = re.match(r"[\w`].*?(?:\.(?=\s)|:(?=\s*$))", text, re.DOTALL)
+    return f": {' '.join(sentence[0].split()).rstrip('.:')}" if sentence else ""
+
+
+def on_site(file: str) -> str:
+    """Where the site has the page of a file, from the site's first page."""
+    page = PAGES.get(file) or file.removeprefix("docs/")
+    return "./" if page == "index.md" else f"{page.removesuffix('.md')}/"
 
 
 def adapted(source: str, page: str) -> str:
@@ -77,6 +143,7 @@ def gather(folder: Path) -> None:
             (folder / page).write_text(adapted(file, page), encoding="utf-8")
         else:
             shutil.copy(ROOT / file, folder / page)
+    (folder / "llms.txt").write_text(llms(on_site), encoding="utf-8")
 
 
 def build(version: str) -> None:

@@ -57,4 +57,25 @@ def _is_there(name: str) -> bool:
 def test_programs_that_read_documentation_find_every_page():
     named = set(re.findall(r"\(docs/(\S+\.md)\)", (ROOT / "llms.txt").read_text(encoding="utf-8")))
     pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
-    assert pages <= named, "a row in docs/README.md, then make readme"
+    assert pages <= named
+    text = (ROOT / "llms.txt").read_text(encoding="utf-8")
+    assert text == SITE["llms"](), "make readme renews it"
+    said = re.findall(r"^- \[.+\]\(\S+\): (.+)$", text, re.MULTILINE)
+    assert len({*said}) == len(said) > 50
+
+
+def test_the_site_has_the_list_for_programs_with_its_own_addresses(tmp_path):
+    SITE["gather"](tmp_path / "docs")
+    text = (tmp_path / "docs" / "llms.txt").read_text(encoding="utf-8")
+    addresses = re.findall(r"^- \[.+?\]\((\S+)\)", text, re.MULTILINE)
+    assert addresses[:2] == ["./", "get-started/"]
+    pages = [tmp_path / "docs" / f"{address.strip('./') or 'index'}.md" for address in addresses]
+    assert [page for page in pages if not page.exists()] == []
+
+
+def test_the_documents_begin_with_the_shelves_of_the_navigation():
+    assert list(SITE["shelves"]()) == ["Start", "Guides", "Reference", "Maintainers"]
+    text = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    assert f"<!-- shelves -->\n{SITE['list_of_documents']()}\n<!-- end -->" in text, "make readme renews it"
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [shelf for shelf in SITE["shelves"]() if f"docs/README.md#{shelf.lower()})" not in readme] == []
