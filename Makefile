@@ -180,7 +180,7 @@ servers: .venv/.dev .venv/kafka-classes.jsa
 	KAFKASOURCE_RECORD=1 $(PYTEST) -n 0 tests/servers
 
 # Then each kind of job on further releases of Spark, and with each Java that is installed.
-releases: .venv/.dev .venv/kafka-classes.jsa
+releases: .venv/.dev .venv-newest/.ready .venv/kafka-classes.jsa
 	KAFKASOURCE_SERVERS=releases KAFKASOURCE_RECORD=1 $(PYTEST) -n 0 tests/servers -k "a_job_has or what_ran"
 	set -e; for spark in $(PYSPARK_FURTHER); do \
 		scripts/other_spark.sh build/spark-$$spark $$spark .venv; \
@@ -188,6 +188,7 @@ releases: .venv/.dev .venv/kafka-classes.jsa
 	set -e; for java in $(JAVAS); do home=$$(ls -d /usr/lib/jvm/*-$$java-* 2>/dev/null | head -1); \
 		[ -n "$$home" ] || { echo "no Java $$java in /usr/lib/jvm"; continue; }; \
 		JAVA_HOME=$$home $(PYTEST) $(EACH_KIND); $(PY) tests/ran.py Java $$java; done
+	$(PY) tests/ran.py environments
 
 # The site, into build/site. A dead link is an error.
 docs: .venv-docs/.ready

@@ -24,5 +24,6 @@ def test_each_row_names_files_of_tests_that_exist():
 
 
 def test_the_table_of_what_runs_with_what_is_what_the_tests_run():
-    shown = f"<!-- support -->\n{support.markdown_table()}\n<!-- end -->"
-    assert shown in (TESTS.parent / "docs/support.md").read_text(), "make readme renews it"
+    page = (TESTS.parent / "docs/support.md").read_text()
+    for name, table in (("support", support.markdown_table()), ("brokers", support.table_of_brokers())):
+        assert f"<!-- {name} -->\n{table}\n<!-- end -->" in page, "make readme renews it"
