@@ -74,7 +74,7 @@ def register(spark: SparkSession, name: str | None = None, options: Mapping[str,
     source, is_first = of_session(spark, name, options), not _has_registered
     _has_registered = _has_registered or name is None
     if is_first and source is KafkaDataSource and workers.finds_by_name(spark, source.name()):
-        return  # Spark would warn that it replaces the format. A second call registers again: the caller wants it.
+        return  # Spark would warn that it replaces the format. A second call registers again (decision 59).
     try:
         spark.dataSource.register(source)
     except Exception as error:

@@ -12,7 +12,8 @@ each election (KIP-320) and never falls within one topic. So of two views of a l
     anything else                         SAME, as far as is known
 
 One answer is not enough for a loss. `is_doubtful` says which verdicts must be asked for again, from another node,
-before anybody acts on them: any broker answers, also one that is cut off from the controllers and knows old things.
+before anybody acts on them: any broker answers, also one that is cut off from the controllers and knows old things
+(decision 163).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Brokers from before ApiVersions (KIP-35, Kafka 0.10) come after the lowest form,
 closes the connection. So do TLS listeners, proxies and brokers that are being stopped: a close alone proves nothing
 (`HandshakeStep.after_end`). On a new connection the client sends a request that only brokers from some release on
 answer, and after the answer ApiVersions. The answer and then a close: it is that release. Two answers: it knows
-ApiVersions after all, and the second answer counts. No answer: the client tries the next older release.
+ApiVersions after all, and the second answer counts. No answer: the client tries the next older release. Decision 60.
 
 0.9 says nothing at all (it fails inside, on an index out of bounds, and goes on with the next request). So where
 ApiVersions is not answered for a while (`HandshakeStep.nudge_after_ms`), the client sends the request of 0.9 behind

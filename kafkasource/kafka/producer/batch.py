@@ -9,7 +9,7 @@ A batch that is sent for the first time follows others in flight only if a retry
 same task and carry the same producer id, and the broker knows that id for this partition. A broker that does not know
 an id accepts any first sequence, so the first batch of each run goes alone. (Seen on 4.3.1 with two batches in flight
 to a partition just created: the broker answered the first with NOT_LEADER_OR_FOLLOWER, stored the second, and refused
-the first ever after.)
+the first ever after. Decision 18.)
 
 The sender splits a batch that is too large into smaller ones of the same records in the same order. The broker refuses
 a batch beyond the topic's max.message.bytes as a whole (MESSAGE_TOO_LARGE: it stores nothing), and compression may make

@@ -5,7 +5,7 @@ them it took. Rows are shared (`SharedRows`) by producers that got the same colu
 closes the first of several equal batches compresses it, and the others copy the result. Batches are equal as long as
 they end at the same rows. Each producer ends a batch when it is full, has lingered, or must free memory, so after a
 pause of one cluster they differ. Hence one cluster of those that share rows leads: where it begins a batch the others
-end theirs, so that they are equal again from there on.
+end theirs, so that they are equal again from there on (decision 168).
 """
 
 from __future__ import annotations

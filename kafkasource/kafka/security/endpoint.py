@@ -44,7 +44,8 @@ class HttpLimits:
     def tls(self) -> ssl.SSLContext:
         """Make the context of one connection, which checks chain and name. Raises OptionError.
 
-        Not `create_default_context`: from Python 3.13 on it refuses certificates that Java and librdkafka take.
+        Not `create_default_context`: from Python 3.13 on it refuses certificates that Java and librdkafka take
+        (decision 114).
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN

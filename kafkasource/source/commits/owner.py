@@ -149,6 +149,7 @@ class GroupOwner:
 
     def _join(self, cluster: Cluster, topics: list[str]) -> GroupMember:
         deadline_s = self._clock() + (OUTLIVE_CONSUMER_S if self._consumer else OUTLIVE_S)
+        # A name that no other member has, so the coordinator refuses a second one (decision 66).
         ours = Assignor(f"exclusive-{uuid.uuid4()}", False, self._assign)
         while True:
             if self._consumer and self._members():  # it would let us in

@@ -5,7 +5,7 @@ Python's own answer to the signal is to die on the spot.
 
 Python runs a handler on the main thread, and only between two instructions. If the signal comes when the main thread is
 about to enter a read, the handler waits as long as the read does. So a thread of ours watches Python's wakeup
-descriptor, to which C code writes the signal's number at once.
+descriptor, to which C code writes the signal's number at once (decision 33).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Spark calls (seen on 4.0.4 and 4.1.4; x, y: ends of micro-batches in the checkpo
 
 So this reader keeps the position of the query itself. After a restart it is the end in the first call of `partitions`,
 then the last answer of `latestOffset`: Spark runs each batch whose end is not its start. A new query has none, so it
-starts where `initialOffset` will say in a moment.
+starts where `initialOffset` will say in a moment (decision 122).
 
 Under Trigger.AvailableNow and Trigger.Once, Spark asks `latestOffset` once in a run and ends after that batch. A limit
 would leave the rest unread, and the query would end successfully. So a limit needs the option `trigger`.
