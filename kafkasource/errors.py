@@ -649,6 +649,7 @@ EXPLAINED = {
     14: "coordinator_not_available",
     15: "coordinator_not_available",
     **dict.fromkeys((29, 30, 31, 53), "topic_authorization_failed"),
+    **dict.fromkeys((47, 48, 90, 120), "is-not-open-any-more"),
 }
 """The codes that docs/troubleshooting.md explains: the anchors of their entries, for `explained`."""
 

@@ -56,7 +56,7 @@ def entries(shelf: str) -> list[Entry]:
     """The entries below `## shelf`."""
     _, _, text = PAGE.partition(f"\n## {shelf}\n")
     found = []
-    for title, also in re.findall(r"^### `(.+)`\n\n(Also .+)?", text.partition("\n## ")[0], re.MULTILINE):
+    for title, also in re.findall(r"^### `(.+)`\n\n(Also (?:.+\n)+)?", text.partition("\n## ")[0], re.MULTILINE):
         words, _, classes = also.partition(" (")
         found.append(Entry((title, *re.findall(r"`(.+?)`", words)), tuple(re.findall(r"`(.+?)`", classes))))
     assert found, shelf
@@ -66,14 +66,12 @@ def entries(shelf: str) -> list[Entry]:
 OTHERS = entries("Errors of Spark, Java and Python")
 OURS = entries("Errors of kafkasource")
 CODES = entries("Error codes of brokers")
+CODE_OF = {row.name: code for code, row in errors.TABLE.items()}
 
 
 @cache
 def texts_of_the_package() -> list[tuple[str, str, str]]:
-    """Each text in the code: its file, what is printed but for what stands in braces, and what it ends with.
-
-    Docstrings and texts of the log are left out.
-    """
+    """Each text of the code, with its file and its end; in braces nothing. No docstrings, no texts of the log."""
     found = []
     for path in (ROOT / "kafkasource").rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -98,21 +96,22 @@ def texts_of_the_package() -> list[tuple[str, str, str]]:
 
 
 def _end(name: str, part: ast.expr) -> str:
-    """What the last part of a text with braces gives, if it is an address or a name of one."""
+    """The last part of a text with braces: an address, also by the name of a constant."""
     if isinstance(part, ast.Constant):
         return str(part.value)
     assert isinstance(part, ast.FormattedValue)
-    if isinstance(part.value, ast.Name) or ast.unparse(part.value).startswith("explained("):
-        module = importlib.import_module(name.removesuffix(".py").replace("/", "."))
-        value = ast.unparse(part.value)
-        if isinstance(part.value, ast.Call) or value in vars(module):
-            return str(eval(value, vars(module)))
-    return ""
+    value = ast.unparse(part.value)
+    if value.startswith("explained('"):
+        return errors.explained(ast.literal_eval(part.value.args[0]))
+    return (
+        str(getattr(importlib.import_module(name[:-3].replace("/", ".").removesuffix(".__init__")), value, ""))
+        if value.isupper()
+        else ""
+    )
 
 
 @pytest.mark.parametrize("words", [words for entry in OTHERS for words in entry.words])
 def test_what_stands_among_the_errors_of_others_is_theirs(words):
-    assert [name for name, text, _ in texts_of_the_package() if words in text] == []
     if words in OF_JAVA:
         home = os.environ.get("JAVA_HOME") or Path(shutil.which("java")).resolve().parents[1]
         with (
@@ -133,7 +132,7 @@ def test_what_stands_among_the_errors_of_others_is_theirs(words):
 
 @pytest.mark.parametrize("entry", OURS, ids=lambda entry: entry.anchor)
 def test_each_error_of_ours_that_has_an_entry_ends_with_its_address(entry):
-    for words in entry.words:
+    for words in sorted({*entry.words} - CODE_OF.keys()):
         ends = {(name, end) for name, text, end in texts_of_the_package() if words in text}
         assert ends, words
         assert {(name, end) for name, end in ends if end != errors.explained(entry.anchor)} == set()
@@ -142,8 +141,8 @@ def test_each_error_of_ours_that_has_an_entry_ends_with_its_address(entry):
 
 
 def test_each_code_that_has_an_entry_ends_with_its_address():
-    by_name = {row.name: code for code, row in errors.TABLE.items()}
-    codes = {by_name[words]: entry.anchor for entry in CODES for words in entry.words}
+    assert [words for entry in CODES for words in entry.words if words not in CODE_OF] == []
+    codes = {CODE_OF[words]: entry.anchor for entry in CODES + OURS for words in entry.words if words in CODE_OF}
     assert codes == errors.EXPLAINED
     for code, anchor in codes.items():
         assert str(errors.error_for(code, "topic 't'")).endswith(f" {errors.explained(anchor)}")

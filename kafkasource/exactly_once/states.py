@@ -62,7 +62,7 @@ class BatchEvent(Enum):
     RECORD = "a decision record of it"
     ENDED_BEFORE = "P-kept says that its transactions have ended"
     ALL_OPEN = "all open"
-    NOT_OPEN = "a task transaction is not open any more, or another driver is there"
+    NOT_OPEN = "a task transaction has ended, or another driver is there"
     SHARED = "tasks that share a producer id share a partition"
     MERGED = "merged"
     KEPT = "kept"

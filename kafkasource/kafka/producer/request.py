@@ -233,8 +233,8 @@ _ENDED = (
 _OF_TRANSACTIONS: dict[type[BrokerError], str] = {
     InvalidProducerEpoch: f"the transaction is fenced: {_ENDED}",
     ProducerFenced: f"the transaction is fenced: {_ENDED}",
-    InvalidTxnState: f"the transaction is not open any more: {_ENDED}",
-    TransactionAbortable: f"the transaction is not open any more, or not for this topic-partition: {_ENDED}",
+    InvalidTxnState: f"the transaction has ended: {_ENDED}",
+    TransactionAbortable: f"the transaction has ended, or is not for this topic-partition: {_ENDED}",
     TransactionalIdAuthorizationFailed: "it may not be used",
     ConcurrentTransactions: "the coordinator is still finishing the id's last transaction",
     OutOfOrderSequenceNumber: "records of the transaction are missing before these; or a restarted broker, which knows "
