@@ -101,7 +101,7 @@ def _end(name: str, part: ast.expr) -> str:
         return str(part.value)
     assert isinstance(part, ast.FormattedValue)
     value = ast.unparse(part.value)
-    if value.startswith("explained('"):
+    if isinstance(part.value, ast.Call) and value.startswith("explained('"):
         return errors.explained(ast.literal_eval(part.value.args[0]))
     return (
         str(getattr(importlib.import_module(name[:-3].replace("/", ".").removesuffix(".__init__")), value, ""))
