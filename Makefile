@@ -19,7 +19,7 @@ PYTEST := $(PY) -m pytest -q
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test environments jars lint style types imports unit coverage broker spark spark-kinds spark-newest spark-oldest spark-each \
-	spark-4.0 spark-4.1 spark-4.3 servers releases extended floors sanitize fuzz campaign campaign-bugs storm storm-bugs simulate soak soak-tasks wide far bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
+	spark-4.0 spark-4.1 spark-4.3 servers releases extended floors sanitize fuzz campaign campaign-bugs storm storm-bugs simulate soak soak-tasks wide far bench bench-quick bench-mirror bench-racers readme docs kernel dist dist-build dist-check clean
 
 # The kernels are compiled while pip installs pyspark. Then the demo fetches Kafka's jars.
 demo:
@@ -261,6 +261,10 @@ bench-quick: .venv/.dev
 # One cluster to one, two and three others, beside MirrorMaker 2 from Maven Central; ten minutes.
 bench-mirror: .venv/.dev
 	$(PY) -m lab.benchmarks.mirror
+
+# Beside kafkarrow, confluent-kafka and PyFlink, which are installed into the cache of Kafka's jars; eight minutes.
+bench-racers: .venv/.dev
+	$(PY) -m lab.benchmarks --stages racers
 
 # The tables in docs/ that are made of tables of the code and of the tests.
 readme: .venv/.dev

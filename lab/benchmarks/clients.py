@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 PATIENCE_S = 20.0
@@ -24,6 +25,9 @@ Headers = list[tuple[str, bytes]] | None
 # Of the records that Spark's contestants move, the share that a client of this speed is given; rates are scaled.
 SHARE = {"confluent-kafka": 0.5, "aiokafka": 0.1, "kafka-python": 0.05}
 CLIENTS = tuple(SHARE)
+
+# Settings of a librdkafka consumer that reads as fast as it can.
+TUNED = {"check.crcs": True, "queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 5}
 
 
 class ClientFailed(Exception):
@@ -60,16 +64,7 @@ def read_confluent(servers: str, topic: str, partitions: int, records: int) -> d
     from confluent_kafka import Consumer, TopicPartition
 
     started = time.perf_counter()
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": "benchmark",
-            "enable.auto.commit": False,
-            "check.crcs": True,
-            "queued.min.messages": 1_000_000,
-            "fetch.queue.backoff.ms": 5,
-        }
-    )
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "benchmark", "enable.auto.commit": False, **TUNED})
     consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
     seen = 0
     while seen < records:
@@ -314,9 +309,50 @@ def latencies(servers: str, topic: str, partitions: int, since_us: int) -> dict[
             if made_us >= since_us:
                 found.append(message.timestamp()[1] - made_us / 1000)
     consumer.close()
+    return _quantiles(found)
+
+
+def _quantiles(found: list[float]) -> dict[str, Any]:
+    """1001 of them."""
     found.sort()
     last = len(found) - 1
     return {"records": len(found), "ms": [found[last * i // 1000] for i in range(1001)] if found else []}
+
+
+def round_trips(
+    servers: str, source: str, target: str, partitions: int, rate: float, seconds: float, warm_up_s: float
+) -> dict[str, Any]:
+    """From when each record was made for one topic to when a consumer of committed records has it from another.
+
+    In ms, those made after the warm-up, as 1001 quantiles. Ends when all have come.
+    """
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "benchmark-round-trips",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.assign([TopicPartition(target, p, 0) for p in range(partitions)])
+    found: list[float] = []
+    received, heard, since_us = 0, time.monotonic(), time.time() * 1e6 + warm_up_s * 1e6
+    with ThreadPoolExecutor(1) as pool:
+        producing = pool.submit(produce_at_rate, servers, source, rate, warm_up_s + seconds, 100)
+        while not producing.done() or received < producing.result()["records"]:
+            if (first := consumer.poll(0.1)) is None:
+                if time.monotonic() - heard > PATIENCE_S:
+                    raise TimeoutError(f"no record came for {PATIENCE_S:.0f} s, after {received}")
+                continue
+            messages = [first, *consumer.consume(10_000, timeout=0)]
+            now_us, heard = time.time_ns() / 1000, time.monotonic()
+            received += len(messages)
+            made = (int(message.value()[:16]) for message in messages)
+            found += [(now_us - made_us) / 1000 for made_us in made if made_us >= since_us]
+    consumer.close()
+    return _quantiles(found)
 
 
 def checksums(servers: str, topic: str, partitions: int) -> dict[str, Any]:
@@ -386,6 +422,7 @@ TASKS: dict[tuple[str, str], Callable[..., dict[str, Any]]] = {
     ("produce", "confluent-kafka"): produce_at_rate,
     ("pipe", "confluent-kafka"): pipe,
     ("latencies", "confluent-kafka"): latencies,
+    ("round-trips", "confluent-kafka"): round_trips,
     ("checksums", "confluent-kafka"): checksums,
     ("fill", "confluent-kafka"): fill,
 }

@@ -73,15 +73,15 @@ def print_verdicts(verdicts: Sequence[Verdict]) -> None:
 
 
 def markdown(run: Run) -> str:
-    """The whole run: machine, goals, then a table for each piece of work."""
+    """The whole run: machine, goals if any was measured, then a table for each piece of work."""
+    verdicts = judge(run)
     lines = [
         f"Run of {run.date} ({run.kind}): " + ", ".join(f"{name} {value}" for name, value in run.machine.items()) + ".",
         "Versions: " + ", ".join(f"{name} {value}" for name, value in run.versions.items()) + ".",
-        "",
-        "| goal | measured | |",
-        "|---|---|---|",
-        *(f"| {v.goal.name} | {v.text} | {MARK[v.met]} |" for v in judge(run)),
     ]
+    if any(v.met is not None for v in verdicts):
+        lines += ["", "| goal | measured | |", "|---|---|---|"]
+        lines += [f"| {v.goal.name} | {v.text} | {MARK[v.met]} |" for v in verdicts]
     for stage in run.stages:
         lines += ["", f"### {stage.title}", ""]
         if stage.failure:
