@@ -33,7 +33,7 @@ TABLES = [
         for section in sections
     ),
     ("README.md", "shelves", site_pages.list_of_documents()),
-    ("metrics.md", "metrics", metrics.markdown_table()),
+    ("metrics-table.md", "metrics", metrics.markdown_table()),
     ("jvm-connector.md", "parity", parity.markdown_table(READS)),
     ("jvm-connector-writes.md", "parity-writes", parity.markdown_table(WRITES)),
     ("error-codes.md", "codes", codes_of_apis.markdown_table()),

@@ -1,4 +1,4 @@
-"""The table of metrics: name, labels, help. Binders, the endpoint, docs/metrics.md and the tests read it.
+"""The table of metrics: name, labels, help. Binders, the endpoint, docs/metrics-table.md and the tests read it.
 
 The first block has the names and labels of kafka-lag-exporter, which lag dashboards know; a streaming query takes the
 place of a consumer group. All other names begin with `kafkasource_`. As Prometheus asks, the unit ends the name
@@ -232,7 +232,7 @@ METRICS = {metric.name: metric for metric in TABLE}
 
 
 def markdown_table() -> str:
-    """The table in docs/metrics.md; `make readme` writes it there."""
+    """The table in docs/metrics-table.md; `make readme` writes it there."""
     lines = ["| metric | labels | meaning |", "|---|---|---|"]
     for metric in TABLE:
         labels = ", ".join(metric.labels)

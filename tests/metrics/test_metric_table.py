@@ -43,7 +43,7 @@ def test_prometheus_client_takes_each_row(metric):
 
 
 def test_the_table_of_the_docs_is_the_table():
-    text = (ROOT / "docs" / "metrics.md").read_text()
+    text = (ROOT / "docs" / "metrics-table.md").read_text()
     assert text.count(markdown_table()) == 1, "make readme renews it"
 
 

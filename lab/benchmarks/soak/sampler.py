@@ -8,7 +8,7 @@
     native_<part>_bytes      of a JVM: what it has committed by its own account (-XX:NativeMemoryTracking=summary), each
                              time that its heap was collected; the resident set beyond `native_total_bytes` is what
                              libraries took without the JVM, and what the C library's malloc keeps
-    <metric>.<label>         of a Python worker: the gauges that it publishes (docs/metrics.md)
+    <metric>.<label>         of a Python worker: the gauges that it publishes (docs/metrics-table.md)
 
 A line with `app` and no `pid` is about the application: the sum of pss_bytes of its processes other than JVMs, and how
 many processes it has.
