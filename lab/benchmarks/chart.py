@@ -13,10 +13,10 @@ from lab.benchmarks.results import OURS, SECONDS, TRIGGER, Row, Run
 
 WIDTH, LABEL, BAR, GAP, VALUE = 860, 250, 18, 4, 130
 STYLE = """
-text { font: 13px system-ui, sans-serif; fill: #1f2328 } .head { font-weight: 600 } .quiet { fill: #59636e }
-.bar { fill: #afb8c1 } .ours { fill: #1a7f37 } .ceiling { fill: #d0d7de }
-@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .quiet { fill: #9198a1 } .bar { fill: #57606a }
-.ours { fill: #3fb950 } .ceiling { fill: #373e47 } }
+svg { background: #fff } text { font: 13px system-ui, sans-serif; fill: #1f2328 } .head { font-weight: 600 }
+.quiet { fill: #59636e } .bar { fill: #afb8c1 } .ours { fill: #1a7f37 } .ceiling { fill: #d0d7de }
+@media (prefers-color-scheme: dark) { svg { background: #161b22 } text { fill: #e6edf3 } .quiet { fill: #9198a1 }
+.bar { fill: #57606a } .ours { fill: #3fb950 } .ceiling { fill: #373e47 } }
 """
 
 # What the README shows: (stage, work, heading).

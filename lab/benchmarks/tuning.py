@@ -163,7 +163,7 @@ def draw(curves: Sequence[Curve]) -> str:
     height = -(-len(panels) // 2) * HEIGHT
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * PANEL} {height}" role="img" '
-        f'aria-label="What five options cost and give">\n<style>{STYLE} polyline {{ fill: none; stroke: #1a7f37; '
+        f'aria-label="What five options cost and give">\n<style>{STYLE} polyline {{ fill: none; stroke: #2ea043; '
         f"stroke-width: 2 }} text {{ font-size: 12px }}</style>\n" + "\n".join(body) + "\n</svg>\n"
     )
 
