@@ -4,7 +4,8 @@ The navigation in mkdocs.yml has the shelves of the documents; `make readme` mak
 
 The documents link to each other as they lie in the repository, so that they can be read there. On the site a link to a
 file that is a page leads to that page. A link to any other file of the repository becomes its name. A link to a file
-that does not exist is an error here; Zensical finds links to titles that do not exist.
+that does not exist is an error here; Zensical finds links to titles that do not exist. Of a `<picture>` with a dark and
+a light file, as GitHub takes it, the site shows the one that fits its own switch.
 
 Each folder of build/site is a version. The pages show those that build/site/versions.json lists.
 """
@@ -36,6 +37,7 @@ PAGES = {  # a file of the repository: its page
 }
 ALIASES = {"lab/benchmarks": "figures.md"}
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
+_PICTURE = re.compile(r'<picture><source media="[^"]+" srcset="([^"]+)"><img alt="([^"]+)" src="([^"]+)"></picture>')
 _CODE = re.compile(r"`[^`\n]+`")
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
@@ -129,7 +131,7 @@ def adapted(source: str, page: str) -> str:
         """In a table, GitHub needs `\\|` for a bar in code. The site's Markdown would show the backslash."""
         return match.group().replace("\\|", "|")
 
-    parts = _FENCED.split(_text(source))
+    parts = _FENCED.split(_PICTURE.sub(r"![\2](\3#only-light)![\2](\1#only-dark)", _text(source)))
     return "".join(part if part.startswith("```") else _CODE.sub(plain, _LINK.sub(linked, part)) for part in parts)
 
 

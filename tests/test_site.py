@@ -26,6 +26,8 @@ def test_the_navigation_names_every_document_once():
 def test_each_link_of_a_document_leads_to_a_file(tmp_path):
     SITE["gather"](tmp_path / "docs")
     assert "[Writing](writing.md)" in (tmp_path / "docs" / "index.md").read_text(encoding="utf-8")
+    both = "![Records of a topic](ui.png#only-light)![Records of a topic](ui-dark.png#only-dark)"
+    assert both in (tmp_path / "docs" / "ui.md").read_text(encoding="utf-8")
 
 
 def test_a_link_to_no_file_is_an_error(monkeypatch):
