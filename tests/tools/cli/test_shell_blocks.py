@@ -32,8 +32,12 @@ _A_REGISTRY = (
 _A_SCHEMA = "needs a registry: tests/tools/cli/test_typed_read.py reads so"
 _A_MIRROR = "needs two clusters and a mirror: tests/mirror/ runs one"
 _SPARK = "a job of the reader's own; tests/spark/ submits such ones"
+_BUNDLES = "needs a cluster; tests/spark/test_standalone_cluster.py runs it"
 _INSTALLS = "installs packages; `make dist` and tests/test_packaging.py do"
 NOT_RUN = {
+    "pykafka bundle environment jobs.tar.gz": _BUNDLES,
+    "PYSPARK_PYTHON=/opt/jobs/bin/python spark-submit --master spark://master:7077 job.py": _BUNDLES,
+    "pykafka doctor --fix": "changes pyspark's own file; tests/tools/cli/ does so with a copy",
     "make demo": "installs packages; tests/test_demo.py runs the demo",
     'pip install "/path/to/kafkasource[spark]"': _INSTALLS,
     "make dist && pip install dist/kafkasource-*-abi3-*.whl": _INSTALLS,
