@@ -23,6 +23,15 @@ def test_the_navigation_names_every_document_once():
     assert sorted(named) == sorted(pages)
 
 
+@pytest.mark.parametrize("guide", [file for _, file in SITE["shelves"]()["Guides"]])
+def test_a_guide_has_at_most_900_words_and_ends_with_three_problems(guide):
+    text = (ROOT / guide).read_text(encoding="utf-8")
+    assert len(text.split()) <= 900
+    last = text.rpartition("\n## ")[2]
+    assert last.startswith("Common problems\n")
+    assert len(re.findall(r"^(?:(?:- )?\*\*|### )", last, re.MULTILINE)) >= 3
+
+
 def test_each_link_of_a_document_leads_to_a_file(tmp_path):
     SITE["gather"](tmp_path / "docs")
     assert "[Writing](writing.md)" in (tmp_path / "docs" / "index.md").read_text(encoding="utf-8")
