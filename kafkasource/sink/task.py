@@ -66,7 +66,10 @@ def _sent(
     skipping = [task for task in (tasks or {}).values() if not task.writes]
     with fan_out.delivery(None if tasks is None else _transactions(tasks, cluster_of)) as delivery:
         for batch in batches:
-            for rows in checked_rows(schema, batch):
+            of_topics = list(checked_rows(schema, batch))
+            if len(of_topics) > 1:
+                fan_out.expect([rows.topic for rows in of_topics], delivery)
+            for rows in of_topics:
                 fan_out.append(rows, delivery)
                 for task in skipping:
                     task.skip(rows)

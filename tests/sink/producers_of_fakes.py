@@ -35,6 +35,9 @@ class FakeProducer:
     def await_topic(self, topic, partition, max_block_ms):
         return self.metadata.topic(topic)
 
+    def expect_topics(self, topics):
+        pass
+
     def wakeup(self):
         pass
 

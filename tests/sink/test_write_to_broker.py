@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from kafkasource.errors import MessageTooLarge
 from kafkasource.kafka.cluster.cluster import Cluster
 from kafkasource.kafka.config import ClientConfig
+from kafkasource.kafka.network.metadata import Metadata
 from kafkasource.kafka.producer.accumulator import RecordTooLarge
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
 from kafkasource.reader import Reader
@@ -153,6 +154,24 @@ def test_rows_choose_topic_and_partition(write, read, kafka_topic):
     assert [(m.partition(), m.value()) for m in read(first, 2)] == [(1, b"a"), (1, b"c")]
     assert [(m.partition(), m.value()) for m in read(second, 4)] == [(0, b"d"), (3, b"b")]
     assert report.records == 4
+
+
+def test_topics_that_one_batch_names_are_asked_about_together(write, read, kafka_topic, monkeypatch):
+    """With a question for each, and all known topics in each answer, the first write to 2,000 topics took minutes."""
+    topics = [kafka_topic(prefix="many") for _ in range(12)]
+    answers = []
+    update = Metadata.update
+
+    def counted(metadata, body, *args, **more):
+        answers.append({topic["name"] for topic in body["topics"]} & {*topics})
+        return update(metadata, body, *args, **more)
+
+    monkeypatch.setattr(Metadata, "update", counted)
+    write(None, topic=[*topics, *topics], value=[b"v"] * 24)
+    assert [len(read(topic)) for topic in topics] == [2] * 12
+    named = [len(names) for names in answers if names]
+    assert named[0] == 12
+    assert len(named) <= 4, named  # one more where a leader was missing, and the like
 
 
 def test_a_large_record_passes_and_a_larger_one_names_the_option(write, read, kafka_topic):

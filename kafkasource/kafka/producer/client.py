@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from kafkasource.errors import (
@@ -105,6 +105,7 @@ class AwaitedTopics:
         self._clock_ms = clock_ms
         self._news = threading.Condition()
         self._awaited: Counter[tuple[str, int]] = Counter()  # tasks waiting, by topic and partition
+        self._expected: set[str] = set()  # topics to be asked about with the next one that a task waits for
         self._told: set[tuple[str, int]] = set()  # of those: the log says that they are waited for
         self._failure: BaseException | None = None
 
@@ -138,6 +139,13 @@ class AwaitedTopics:
                 if not self._awaited[topic, partition]:
                     del self._awaited[topic, partition]
                     self._told.discard((topic, partition))
+
+    def expect(self, topics: Iterable[str]) -> None:
+        """Ask about these topics with the first of them that a task waits for. One by one, with all known topics in
+        each answer, the time would grow with their square. Any thread."""
+        unknown = {topic for topic in topics if len(topic) <= _MOST_CHARACTERS and self._metadata_of(topic) is None}
+        with self._news:
+            self._expected |= unknown
 
     def _metadata_of(self, topic: str) -> TopicMetadata | None:
         known = self._client.metadata.topic(topic)
@@ -204,8 +212,10 @@ class AwaitedTopics:
         """Ask for the metadata that tasks wait for."""
         with self._news:
             awaited = list(self._awaited)
+            if awaited:
+                expected, self._expected = self._expected, set()
         if awaited:
-            self._client.metadata.want({topic for topic, _ in awaited})
+            self._client.metadata.want({topic for topic, _ in awaited} | expected)
             known = [(self._metadata_of(topic), partition) for topic, partition in awaited]
             if any(topic is None or partition not in topic.partitions for topic, partition in known):
                 self._client.metadata.request_update()  # its own backoff spaces the questions

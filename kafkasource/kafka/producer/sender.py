@@ -14,7 +14,7 @@ one: `outcome_of` knows when a batch may go again under that.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kafkasource.errors import (
@@ -130,6 +130,10 @@ class Sender:
     def await_topic(self, topic: str, partition: int = 0, max_block_ms: int | None = None) -> TopicMetadata:
         """Metadata of a topic, as `AwaitedTopics.await_topic`."""
         return self._topics.await_topic(topic, partition, max_block_ms)
+
+    def expect_topics(self, topics: Iterable[str]) -> None:
+        """As `AwaitedTopics.expect`."""
+        self._topics.expect(topics)
 
     # The sender thread.
 

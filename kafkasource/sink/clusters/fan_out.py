@@ -195,6 +195,12 @@ class FanOut:
             self._finish(delivery)
             _count_discarded(delivery)
 
+    def expect(self, topics: Sequence[str], delivery: FanOutDelivery) -> None:
+        """Have each cluster asked about these topics, whose rows come next, at once."""
+        for one in delivery.sending.values():
+            taken = [one.target.topic(topic) for topic in topics if one.takes(topic)]
+            one.cluster.producers[0].sender.expect_topics(taken)
+
     def append(self, rows: Rows, delivery: FanOutDelivery) -> None:
         """Hand over rows of one topic, and before them what brokers have refused of earlier ones, where dead letters
         are wanted. Blocks while a cluster with onSlowCluster=block is full. Raises what makes the task fail."""

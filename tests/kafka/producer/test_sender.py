@@ -607,6 +607,19 @@ def test_a_topic_that_appears_is_waited_for():
     assert list(outcome[0].partitions) == [0]
 
 
+def test_topics_that_come_next_are_asked_about_with_the_first():
+    rig = Rig(max_block_ms=60_000)
+    rig.sender.expect_topics(["new", "newer", "t", "m" * 40_000])
+    rig.sender.run_once()
+    assert "newer" not in rig.client.metadata.wanted  # no task waits for it yet
+    thread, _ = awaiting(rig, "new")
+    assert {"new", "newer"} <= {*rig.client.metadata.wanted}
+    assert "m" * 40_000 not in rig.client.metadata.wanted
+    rig.client.metadata.leaders[TopicPartition("new", 0)] = 1
+    while thread.is_alive():
+        rig.sender.run_once()
+
+
 def test_a_partition_that_new_metadata_do_not_have_either_is_waited_for_as_long_as_by_java():
     """A topic that is being expanded: KafkaProducer.waitOnMetadata asks again until max.block.ms is over."""
     rig = Rig(max_block_ms=60_000)
