@@ -16,15 +16,14 @@ from typing import Any
 from lab.benchmarks.lab import Lab, load, spark_conf, to_noop
 from lab.benchmarks.processes import CpuByKind, watching
 from lab.benchmarks.records import Records, size_name
-from lab.benchmarks.results import CPU, SECONDS, Row
+from lab.benchmarks.results import CPU, OURS, SECONDS, WITH_DAEMON, Row
 from lab.benchmarks.session import in_session
 from lab.benchmarks.stages import Effort
 from lab.benchmarks.turns import take_turns
 
 TITLE = "the first read and the first micro-batch of a session, 4 partitions"
-WITH_DAEMON = "pykafka, our daemon"
 DAEMON = {"spark.python.daemon.module": "kafkasource.spark.daemon"}
-FORMATS = {"pykafka": "pykafka", WITH_DAEMON: "pykafka", "jvm": "kafka"}
+FORMATS = {OURS: "pykafka", WITH_DAEMON: "pykafka", "jvm": "kafka"}
 WORKS = {"read": "first read", "micro_batch": "first micro-batch"}  # by the function that does it
 
 

@@ -15,6 +15,7 @@ from lab.benchmarks.results import (
     PEAK,
     SECONDS,
     TRIGGER,
+    WITH_DAEMON,
     Measure,
     Row,
     Run,
@@ -76,7 +77,10 @@ GOALS: tuple[Goal, ...] = (
     Goal("write of 100,000 × 100 B, both with defaults", "small", SMALL, SECONDS, at_least=1, than="jvm"),
     Goal("write of records of 100 kB, both with defaults", "small", LARGE, SECONDS, at_least=1, than="jvm"),
     Goal("first read of a session", "first", FIRST, SECONDS, at_most=0.8, than="jvm"),
-    Goal("first micro-batch of a session", "first", FIRST_BATCH, SECONDS, at_most=1.0, than="jvm"),
+    *(
+        Goal(f"first micro-batch of a session{how}", "first", FIRST_BATCH, SECONDS, at_most=1.0, than="jvm", ours=ours)
+        for how, ours in (("", OURS), (", with our daemon", WITH_DAEMON))
+    ),
     *(
         Goal(
             f"{work} 100 B, processor time of Spark's processes beyond Spark alone",

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 OURS = "pykafka"
+WITH_DAEMON = "pykafka, our daemon"  # spark.python.daemon.module
 
 
 def quantile(values: Sequence[float], share: float) -> float:
