@@ -3,6 +3,10 @@
     secured_broker, secured_broker_3_9     of Kafka 4.3.1 and 3.9.2, for the whole run; `each_secured_broker`: both
 
 They have an authorizer. A resource that no ACL names is everybody's; a test adds ACLs for its own topics and groups.
+
+Nodes and readiness probes use a PLAINTEXT listener on 127.0.0.1, so that a fault in our TLS or SASL cannot keep a
+broker from starting. The price: ANONYMOUS is the super user, and with ACLs an SSL listener requires client
+certificates.
 """
 
 from __future__ import annotations

