@@ -2,8 +2,8 @@
 it costs that one cluster is killed half way, under each policy.
 
 The writer's own method is timed, without Spark: what a task does between the Arrow batches that Spark gives it and its
-report. First to brokers that store nothing, so that the writer's own costs show, then to three of Kafka's. All share
-the machine with the writer, so look at ratios.
+report. First to brokers that store nothing, on another core, so that the writer's own costs show. Then to three of
+Kafka's, which share the machine with the writer: look at ratios.
 """
 
 from __future__ import annotations
@@ -158,9 +158,14 @@ def _new_topic(addresses: Collection[str]) -> str:
 
 def main(rows: int) -> None:
     logging.getLogger("kafkasource").setLevel(logging.ERROR)  # its producers warn of each broker that is gone
+    ours, *others = cores = sorted(os.sched_getaffinity(0))
     with ExitStack() as stack:
-        print(f"{rows:,} rows to brokers that store nothing:", flush=True)
-        costs({name: stack.enter_context(null_broker()) for name in "abc"}, rows, lambda: TOPIC)
+        print(f"{rows:,} rows to brokers that store nothing, on another core than the writer's:", flush=True)
+        os.sched_setaffinity(0, others or cores)
+        brokers = {name: stack.enter_context(null_broker()) for name in "abc"}
+        os.sched_setaffinity(0, [ours])
+        costs(brokers, rows, lambda: TOPIC)
+    os.sched_setaffinity(0, cores)
     with (
         Broker(heap_mb=256, use_existing=False) as a,
         Broker(heap_mb=256, use_existing=False) as b,
