@@ -41,6 +41,7 @@ class Chromium:
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self.send(f"{domain}.enable")
+        self.look()  # its own window is smaller
 
     def __enter__(self):
         return self
