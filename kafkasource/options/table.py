@@ -365,9 +365,9 @@ SECTIONS["group"] = _reads(
     Option(
         "groupOwnership",
         choice("shared", "exclusive"),
-        "`exclusive`: a streaming query joins `kafka.group.id` as its only member, and ends with an error if the broker "
-        "admits another one ([whom it refuses](reading.md#the-progress-of-a-query)). `shared`: the query commits "
-        "without being a member.",
+        "`exclusive`: a streaming query joins `kafka.group.id` as its only member, and ends with an error if the "
+        "broker admits another one ([whom it refuses](reading.md#the-progress-of-a-query)). `shared`: the query "
+        "commits without being a member.",
         default="shared",
         only=(Other("kafka.group.id", mine=("exclusive",), why="that is the group to own"),),
         not_with=(
