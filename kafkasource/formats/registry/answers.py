@@ -86,7 +86,7 @@ def _refuse(answer: HttpAnswer, question: str, url: str) -> NoReturn:
         raise SchemaNotFound(said, url, status, code)
     if status == 404:
         raise RegistryError(
-            f"{said}, and not in the words of a registry. Check the path of schemaRegistry.url (Apicurio: "
+            f"{said}. No registry answers in this way: check the path of schemaRegistry.url (Apicurio: "
             ".../apis/ccompat/v7)",
             url,
             status,

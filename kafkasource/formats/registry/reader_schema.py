@@ -65,9 +65,10 @@ class ReaderSchema:
         try:
             found = client.version(subject, self.version or LATEST)
         except SchemaNotFound as error:
+            new = f". A new subject: {option}=register" if option.lower().endswith("writerschema") else ""
             raise OptionError(
-                f"option {option!r}: {error}. Name the subject, {option}=subject:NAME; `pykafka schemas list` shows "
-                "them"
+                f"option {option!r}: {str(error).rstrip('.')}. Name the subject, {option}=subject:NAME; "
+                f"`pykafka schemas list` shows them{new}"
             ) from None
         return found.schema_id, client.resolve(found.definition, f"subject {subject!r}, version {found.version}")
 
