@@ -61,9 +61,7 @@ class Decision:
     number: int  # of the decisions under this prefix, from 1
     query_id: str  # of a batch write: its id
     batch_id: int  # of a batch write: 0
-    transaction_version: (
-        int  # the dialect in which its task transactions are ended, first time and every time (decision 39)
-    )
+    transaction_version: int  # the dialect in which its task transactions are ended every time (decision 39)
     transactions: tuple[WrittenTransaction, ...]  # by ascending slot; none where the driver's own holds the rows
     kind: Kind = "stream"
     rows: int = 0  # of the whole batch, also where not all of it is in `transactions`

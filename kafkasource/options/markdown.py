@@ -75,17 +75,17 @@ _TIMES = (("hour", 3_600_000), ("minute", 60_000), ("second", 1_000))
 
 
 def _meant(option: Option, default: str) -> str:
-    """What a bare number of bytes or milliseconds is in larger units: ` (50 MiB)`, ` (10 minutes)`.
+    """Say what a bare number of bytes or milliseconds is in larger units: ` (50 MiB)`, ` (10 minutes)`.
 
     Numbers that may be references to secrets are texts: there the name has the unit.
     """
     number = int(default) if default.isdecimal() else 0
-    if option.type is BYTES:
-        unit, factor = next((each for each in _SIZES if number and number % each[1] == 0), ("", 0))
-        return f" ({number // factor} {unit})" if factor else ""
-    if option.type is MILLISECONDS or option.name.endswith(".ms"):
-        unit, factor = next((each for each in _TIMES if number and number % each[1] == 0), ("", 0))
-        return f" ({number // factor} {unit}{'s' * (number > factor)})" if factor else ""
+    is_time = option.type is MILLISECONDS or option.name.endswith(".ms")
+    units = _SIZES if option.type is BYTES else _TIMES if is_time else ()
+    for unit, factor in units:
+        if number and number % factor == 0:
+            plural = "s" if is_time and number > factor else ""
+            return f" ({number // factor} {unit}{plural})"
     return ""
 
 

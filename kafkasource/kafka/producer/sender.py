@@ -132,7 +132,7 @@ class Sender:
         return self._topics.await_topic(topic, partition, max_block_ms)
 
     def expect_topics(self, topics: Iterable[str]) -> None:
-        """As `AwaitedTopics.expect`."""
+        """Announce topics whose rows come next: see `AwaitedTopics.expect`."""
         self._topics.expect(topics)
 
     # The sender thread.
