@@ -33,7 +33,6 @@ JAVA_DEFAULTS = {
     "kafka.metadata.max.age.ms": 300_000,
     "kafka.connections.max.idle.ms": 540_000,
     "kafka.isolation.level": IsolationLevel.READ_UNCOMMITTED,
-    "kafka.max.partition.fetch.bytes": 1_048_576,
     "kafka.fetch.max.bytes": 52_428_800,
     "kafka.fetch.min.bytes": 1,
     "kafka.fetch.max.wait.ms": 500,
@@ -111,7 +110,13 @@ def test_defaults_are_javas_unless_the_table_says_why(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "javas"), [("kafka.batch.size", 16_384), ("kafka.linger.ms", 5), ("kafka.transaction.timeout.ms", 60_000)]
+    ("name", "javas"),
+    [
+        ("kafka.batch.size", 16_384),
+        ("kafka.linger.ms", 5),
+        ("kafka.transaction.timeout.ms", 60_000),
+        ("kafka.max.partition.fetch.bytes", 1_048_576),
+    ],
 )
 def test_every_default_that_differs_from_java_gives_its_reason(name, javas):
     assert options.BY_NAME[name].default != javas

@@ -4,8 +4,11 @@ One object for each task, `FetchBudget`, owns all of it: the memory that the tas
 are in flight, and the task's speed. The fetchers of the task's ranges ask it before each fetch, and say what the line
 to their broker carries (`line`). No I/O, no clock.
 
+The first fetch of a range asks for `FIRST_BYTES`, each later one for twice as much, up to `max.partition.fetch.bytes`:
+large fetches are faster, and small ranges need few bytes.
+
 One fetch in flight hides the way to the broker only where the answer comes before the last one is used up. So a fetch
-asks for as many times `max.partition.fetch.bytes` as the task uses up during two round trips (one to wait for the
+asks for as many times this size as the task uses up during two round trips (one to wait for the
 answer, one as the transfer's share), at most `readAhead` times. It is a single larger fetch, not several at once: only
 the answer says where a fetch ends, so fetches side by side would guess where each begins, and a broker answers a guess
 within a batch with the whole batch. Measured in docs/decisions/reading.md (16).
@@ -17,8 +20,9 @@ from kafkasource.kafka.fetch.config import FetchSettings
 from kafkasource.kafka.fetch.line import LEAST_BYTES
 from kafkasource.kafka.fetch.memory import FetchMemory
 
+FIRST_BYTES = 1 << 20  # of a range's first fetch, if the broker is near
 _SLOWLY = 0.25  # the weight of the newest observation
-_BESIDE_UNSEEN = 1 << 20  # bytes that all fetches beside the first may ask for while the line is not known
+_UNSEEN_BYTES = 2 << 20  # bytes that may be in flight while the line is not known
 
 
 class FetchBudget:
@@ -40,13 +44,16 @@ class FetchBudget:
         known = self._bytes_per_second
         self._bytes_per_second = known + _SLOWLY * (speed - known) if known else speed
 
-    def may_send_ahead(self, line_bytes: int | None) -> bool:
-        """May the range that the task reads send its next fetch early? `line_bytes`: as in `next_size`."""
+    def near_bytes(self, answers: int = 0) -> int:
+        """The size of a range's next fetch from a near broker, after this many answers with records."""
+        return min(self.memory.fetch_bytes, FIRST_BYTES << min(answers, 31))
+
+    def may_send_ahead(self, line_bytes: int | None, answers: int = 0) -> bool:
+        """May the range that the task reads send its next fetch early? `line_bytes`, `answers`: as in `next_size`."""
         if not self.in_flight_bytes:
             return True
-        memory = self.memory
         return (
-            self.in_flight_bytes + memory.fetch_bytes <= memory.in_flight_bytes
+            self.in_flight_bytes + self.near_bytes(answers) <= self.memory.in_flight_bytes
             and self._left_on_line(line_bytes) >= LEAST_BYTES
         )
 
@@ -54,14 +61,14 @@ class FetchBudget:
         """May a later range send its first fetch?"""
         return self._fetches < self._read_ahead and self.may_send_ahead(line_bytes)
 
-    def next_size(self, round_trip_s: float, line_bytes: int | None) -> int:
-        """The bytes that the next fetch may ask for.
+    def next_size(self, round_trip_s: float, line_bytes: int | None, answers: int = 0) -> int:
+        """The bytes that the next fetch of a range may ask for.
 
         `line_bytes`: the most that may be in flight from its broker (`PartitionClient.line_bytes`). Fetches that are in
-        flight share it.
+        flight share it. `answers`: how many answers with records the range has had.
         """
         memory, others = self.memory, self._fetches
-        fetch_bytes = memory.fetch_bytes
+        fetch_bytes = self.near_bytes(answers)
         on_the_way = 2 * round_trip_s * self._bytes_per_second
         fetches = min(-(-int(on_the_way) // fetch_bytes), self._read_ahead - others)
         left = max(memory.in_flight_bytes - self.in_flight_bytes, fetch_bytes)
@@ -86,5 +93,4 @@ class FetchBudget:
         self.in_flight_bytes -= size_bytes
 
     def _left_on_line(self, line_bytes: int | None) -> int:
-        carries = self.memory.fetch_bytes + _BESIDE_UNSEEN if line_bytes is None else line_bytes
-        return carries - self.in_flight_bytes
+        return (_UNSEEN_BYTES if line_bytes is None else line_bytes) - self.in_flight_bytes

@@ -117,7 +117,7 @@ class PartitionFetcher(Generic[Sent]):
     ) -> None:
         self.position = offset_range.start_offset  # next offset to yield
         # Do the fetches in flight and the answers here cover the rest? A guess before the first answer.
-        self.is_covered = offset_range.size <= budget.memory.fetch_bytes // _RECORD_BYTES
+        self.is_covered = offset_range.size <= budget.near_bytes() // _RECORD_BYTES
         self._range = offset_range
         self._tp = offset_range.topic_partition
         self._settings = settings
@@ -129,6 +129,7 @@ class PartitionFetcher(Generic[Sent]):
         self._answer: FetchedPartition | None = None  # received, and not decoded yet
         self._least_bytes = 0  # the next fetch asks for at least this much, after a batch that did not come whole
         self._most_bytes = _ANY_BYTES  # the next fetch asks for no more, after one that a quota held back
+        self._answers = 0  # with records
         self._asked_bytes = 0  # the size that the newest fetch asked for
         self._held_bytes = 0  # size of the answer that was received last
         self._held_since = 0.0
@@ -222,6 +223,7 @@ class PartitionFetcher(Generic[Sent]):
         if len(fetched.records):
             self._held_bytes, self._held_since = len(fetched.records), self._clock()
             counters.count("kafkasource_bytes_read_total", self._held_bytes, self._tp.topic)
+            self._answers += 1
             self._most_bytes = min(2 * self._most_bytes, _ANY_BYTES)
             return fetched
         if fetched.throttled_ms:
@@ -260,7 +262,7 @@ class PartitionFetcher(Generic[Sent]):
 
     def _send_ahead(self, offset: int) -> None:
         """Send the next fetch early, unless the task would have to wait for that. Decode the answer at hand first."""
-        if not self._client.is_ready or not self._budget.may_send_ahead(self._client.line_bytes):
+        if not self._client.is_ready or not self._budget.may_send_ahead(self._client.line_bytes, self._answers):
             return
         try:
             self._send(offset)
@@ -269,7 +271,8 @@ class PartitionFetcher(Generic[Sent]):
 
     def _send(self, offset: int) -> None:
         client = self._client
-        allowed = min(self._budget.next_size(client.round_trip_s, client.line_bytes), self._most_bytes)
+        near = self._budget.next_size(client.round_trip_s, client.line_bytes, self._answers)
+        allowed = min(near, self._most_bytes)
         asked = max(allowed, self._least_bytes)
         self._asked_bytes = asked
         self._in_flight = _InFlight(offset, asked, client.send(offset, asked))

@@ -11,6 +11,7 @@ from kafkasource.kafka.fetch.config import FetchSettings
 from kafkasource.kafka.network.receive_memory import FRAMES
 from kafkasource.kafka.records.compression import PIECE_BYTES
 
+_PORTION_BYTES = 1 << 20  # larger ones take more memory and gain little time
 _PIECES = 16  # two pieces exist at a time; keys and values are reserved twice, small records grow sixfold as columns
 
 
@@ -30,7 +31,8 @@ class FetchMemory:
     @classmethod
     def of(cls, settings: FetchSettings) -> FetchMemory:
         """The bounds that the settings alone give, without a memory budget."""
-        return cls(settings.max_partition_bytes, settings.most_in_flight_bytes, settings.max_partition_bytes)
+        portion_bytes = min(settings.max_partition_bytes, _PORTION_BYTES)
+        return cls(settings.max_partition_bytes, settings.most_in_flight_bytes, portion_bytes)
 
     def saw_rows(self) -> None:
         """The task calls this after each piece that it has decoded, while the piece is in memory."""
@@ -52,7 +54,7 @@ def leased_memory(settings: FetchSettings) -> Iterator[FetchMemory]:
 
     def decode(size: int) -> None:
         found.piece_bytes = min(PIECE_BYTES, size // _PIECES)
-        found.portion_bytes = min(settings.max_partition_bytes, size // _PIECES)
+        found.portion_bytes = min(settings.max_partition_bytes, _PORTION_BYTES, size // _PIECES)
 
     receiving = memory.MemoryDemand(FRAMES * settings.most_in_flight_bytes, settings.named_size)
     decoding = memory.MemoryDemand(_PIECES * PIECE_BYTES)

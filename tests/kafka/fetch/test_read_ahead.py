@@ -30,8 +30,8 @@ def batch(first, count=SIZE):
 # How much to ask for.
 
 
-def budget(read_ahead=8, most_bytes=50 * MIB, mib_per_second=100):
-    settings = fetch_settings(max_partition_bytes=MIB, read_ahead=read_ahead, most_fetch_bytes=most_bytes)
+def budget(read_ahead=8, most_bytes=50 * MIB, mib_per_second=100, partition_bytes=MIB):
+    settings = fetch_settings(max_partition_bytes=partition_bytes, read_ahead=read_ahead, most_fetch_bytes=most_bytes)
     found = FetchBudget(settings)
     if mib_per_second:
         found.used_up(mib_per_second * MIB, 1.0)
@@ -40,6 +40,12 @@ def budget(read_ahead=8, most_bytes=50 * MIB, mib_per_second=100):
 
 def test_where_the_broker_is_near_a_fetch_has_the_ordinary_size():
     assert budget(mib_per_second=800).next_size(0.0005, None) == MIB
+
+
+def test_the_fetches_of_a_range_double_from_one_mib_to_the_limit():
+    near = budget(partition_bytes=6 * MIB)
+    assert [near.next_size(0.0005, None, answers) // MIB for answers in range(5)] == [1, 2, 2, 2, 2]  # an unseen line
+    assert [near.next_size(0.0005, THICK, answers) // MIB for answers in range(5)] == [1, 2, 4, 6, 6]
 
 
 def test_a_fetch_covers_two_round_trips_of_what_the_task_takes_in():

@@ -105,7 +105,7 @@ def test_fetches_grow_again_when_the_line_does():
     log, offsets = a_log_of(60)
     net = ThinNet(log, 1 * MBIT)
     net.later(60, lambda: setattr(net, "bytes_per_s", 1000 * MBIT))
-    read(net, offsets)
+    read(net, offsets, max_partition_bytes=MIB)
     thin = sum(size < 2 * MIB for size in net.sizes())
     assert net.sizes()[-3:] == [8 * MIB] * 3
     assert len(net.sizes()) - thin <= 60 // 8 + 4
@@ -115,7 +115,7 @@ def test_a_line_that_becomes_thin_costs_one_timeout():
     log, offsets = a_log_of(40)
     net = ThinNet(log, 100 * MBIT)
     net.later(1.2, lambda: setattr(net, "bytes_per_s", 1 * MBIT))
-    took = read(net, offsets)
+    took = read(net, offsets, max_partition_bytes=MIB)
     assert max(net.sizes()) == 8 * MIB
     assert len(net.opened) <= UNHARMED + 1
     assert took <= 1.1 * 40 * 8 / 1 + 31
@@ -125,7 +125,7 @@ def test_a_long_thick_line_is_filled_from_the_second_fetch_on():
     log, offsets = a_log_of(50)
     net = ThinNet(log, 1000 * MBIT, round_trip_s=0.15)
     assert read(net, offsets) <= 50 * 8 / 1000 + 9 * 0.15 + 1  # a round trip for each 8 MiB, and the first ones
-    assert net.sizes()[2:] == [8 * MIB] * len(net.sizes()[2:])
+    assert min(net.sizes()[2:]) >= 8 * MIB
 
 
 def test_the_next_task_knows_the_line_already():

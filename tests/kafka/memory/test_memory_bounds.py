@@ -155,10 +155,12 @@ def test_a_record_batch_larger_than_the_room_comes_whole_all_the_same(rig, budge
 
 
 def test_a_fetch_size_given_by_name_is_taken_and_that_is_said(rig, budget, caplog):
-    rig.kafka.value = bytes(30_000)
+    rig.kafka.value = bytes(90_000)
     named = {"max_partition_bytes": 3 * MIB, "named_size": "kafka.max.partition.fetch.bytes"}
     assert offsets(read(rig, ranges(100), **named)) == list(range(100))
-    assert len(rig.fetches()) == 1
+    assert (
+        max(one.body["topics"][0]["partitions"][0]["partition_max_bytes"] for one in rig.kafka.asked(FETCH)) == 3 * MIB
+    )
     assert "'kafka.max.partition.fetch.bytes'" in caplog.text
 
 
