@@ -19,7 +19,7 @@ from kafkasource.sink.clusters.fan_out import FanOut, FanOutDelivery, OpenTransa
 from kafkasource.sink.clusters.producers import shared_producers
 from kafkasource.sink.clusters.targets import ClusterTarget
 from kafkasource.sink.clusters.transactions import ClusterTask
-from kafkasource.sink.columns import checked_rows
+from kafkasource.sink.columns import checked_rows, joined
 from kafkasource.sink.partitioner import partitioner_of
 from kafkasource.sink.reports import ClusterReport
 from kafkasource.sink.schema import SinkSchema
@@ -65,7 +65,7 @@ def _sent(
     """The delivery of all rows, once it is complete."""
     skipping = [task for task in (tasks or {}).values() if not task.writes]
     with fan_out.delivery(None if tasks is None else _transactions(tasks, cluster_of)) as delivery:
-        for batch in batches:
+        for batch in joined(schema, batches):
             of_topics = list(checked_rows(schema, batch))
             if len(of_topics) > 1:
                 fan_out.expect([rows.topic for rows in of_topics], delivery)

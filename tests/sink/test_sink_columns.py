@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from kafkasource.kafka.producer.rows import InvalidRow
 from kafkasource.kafka.records.arrow.columns import HEADERS_TYPE
-from kafkasource.sink.columns import checked_rows
+from kafkasource.sink.columns import checked_rows, joined
 from kafkasource.sink.schema import InvalidSchema, SinkSchema
 
 
@@ -202,6 +202,30 @@ def test_rows_of_many_topics_are_copied_once_for_all_topics():
     found = rows_of([topics, values], "topic string; value binary", topic=None)
     assert len(found) == 100
     assert len({rows.values.buffers()[2].address for rows in found}) == 1
+
+
+@pytest.mark.parametrize(
+    ("topics", "value_bytes", "counts"),
+    [(1, 1, [100] * 10), (100, 1, [1000]), (5, 1, [100] * 10), (50, 1, [800, 200]), (100, 20_000, [200] * 5)],
+)
+def test_small_batches_of_many_topics_are_joined_up_to_a_size_and_keep_their_rows_in_order(topics, value_bytes, counts):
+    schema = SinkSchema.check(spark_schema("topic string; value binary"), None)
+    rows = [(f"t{n * 7 % topics}", b"%d" % n * value_bytes) for n in range(1000)]
+    batches = [
+        pa.record_batch(
+            [pa.array(column) for column in zip(*rows[first : first + 100], strict=True)], ["topic", "value"]
+        )
+        for first in range(0, 1000, 100)
+    ]
+    found = list(joined(schema, iter(batches)))
+    assert [batch.num_rows for batch in found] == counts
+    assert [tuple(row.values()) for batch in found for row in batch.to_pylist()] == rows
+
+
+def test_batches_for_the_topic_of_the_option_are_not_joined():
+    schema = SinkSchema.check(spark_schema("topic string; value binary"), "mine")
+    batches = [pa.record_batch([pa.array([f"t{n}"]), pa.array([b"v"])], ["topic", "value"]) for n in range(3)]
+    assert list(joined(schema, iter(batches))) == batches
 
 
 def test_a_null_topic_without_the_option_is_refused():

@@ -224,9 +224,10 @@ class RecordAccumulator:
         if not batches:
             return
         batches[0].delivery.opened(len(batches))
-        self._queues.add(batches)
+        wake = self._queues.add(batches)
         producer_log.added(batches)
-        self._wake_sender()
+        if wake:
+            self._wake_sender()
 
     def _buffer_bytes(self, topic: str, partitions: int) -> int:
         """`batch.size`, or less: if the pool could not hold a batch for each partition that is written, and if the

@@ -58,6 +58,7 @@ class PartitionQueues:
         # so that none starves.
         self._waiting: dict[PartitionBatches, None] = {}
         self._oldest_ms: float = NEVER  # no waiting batch was created earlier
+        self._next_check_ms: float = NEVER  # the sender calls `ready` again by then, unless it is woken
         self._fitting: dict[str, Fitting] = {}  # of topics whose brokers have refused a batch as too large
         self._closed = False
 
@@ -109,8 +110,10 @@ class PartitionQueues:
                     taken.append(span)
         return batches, taken, rest
 
-    def add(self, batches: Sequence[ProducerBatch]) -> None:
-        """Show new batches to the sender, behind those that wait already."""
+    def add(self, batches: Sequence[ProducerBatch]) -> bool:
+        """Show new batches to the sender, behind those that wait already. Returns whether it must be woken, because one
+        of its partitions may be sent before it looks again by itself."""
+        due_ms = NEVER
         with self._lock:
             for batch in batches:
                 tp = batch.topic_partition
@@ -120,6 +123,9 @@ class PartitionQueues:
                 known.waiting.append(batch)
                 self._waiting[known] = None
                 self._oldest_ms = min(self._oldest_ms, batch.created_ms)
+                lingers = len(known.waiting) == 1 and not batch.full
+                due_ms = min(due_ms, batch.created_ms + self.config.linger_ms if lingers else batch.created_ms)
+            return due_ms < self._next_check_ms
 
     def unsent(self) -> list[ProducerBatch]:
         """The waiting batches that were never sent. Any thread; they may be on their way when the caller looks at
@@ -158,6 +164,7 @@ class PartitionQueues:
                     wants_producer_id = True
                 else:
                     nodes.setdefault(leader, []).append(partition)
+            self._next_check_ms = now_ms + delay
         return ReadyCheck(nodes, None if delay == NEVER else delay, unknown, wants_producer_id)
 
     def drain(self, partitions: Sequence[PartitionBatches]) -> list[ProducerBatch]:

@@ -42,6 +42,24 @@ def test_a_batch_that_is_neither_full_nor_flushed_waits_for_linger():
     assert ready_nodes(rig) == {1}
 
 
+def test_the_sender_is_woken_for_a_batch_only_if_it_would_look_too_late():
+    rig, delivery, wakes = Rig(linger_ms=5), Delivery(), []
+    rig.client.wakeup = lambda: wakes.append(rig.clock.now_ms)
+    rig.append(delivery)
+    assert len(wakes) == 1, "the sender has no reason to look"
+    ready(rig)
+    rig.append(delivery, T1)
+    assert len(wakes) == 1, "it looks before T1 has lingered"
+    rig.append(delivery, T1, count=37)
+    assert len(wakes) == 2, "T1's first batch is full"
+    delivery.flushing = True
+    while rig.drain():
+        pass
+    ready(rig)
+    rig.append(Delivery())
+    assert len(wakes) == 3, "nothing waited any more"
+
+
 def test_nobody_lingers_while_a_caller_waits_for_memory():
     rig = Rig(linger_ms=60_000, buffer_memory_bytes=4096)
     rig.append(Delivery())
