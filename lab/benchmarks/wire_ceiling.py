@@ -38,7 +38,7 @@ from kafkasource.types import IsolationLevel, TopicPartition
 from lab.benchmarks.ready_arrow import ready_batch
 
 FETCH_VERSION, PRODUCE_VERSION = 12, 9  # the last that name topics by name; both ends have them
-FETCH_BYTES = 1 << 20  # as our `kafka.max.partition.fetch.bytes`
+FETCH_BYTES = 4 << 20  # as our `kafka.max.partition.fetch.bytes`
 BATCH_BYTES = 256 * 1024  # as our `kafka.batch.size`
 IN_FLIGHT = 5  # requests of a task that await their answers
 _LENGTH = struct.Struct(">i")
