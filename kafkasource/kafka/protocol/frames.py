@@ -23,7 +23,7 @@ READ_AHEAD_BYTES = 64 * 1024
 """The bytes that `FrameReader` reads at once between large frames."""
 
 TRUSTED_BYTES = (1 << 20) + READ_AHEAD_BYTES
-"""A frame that claims no more gets its memory at once: a fetch of the default size, with its header."""
+"""A frame that claims no more gets its memory at once: the first fetch of a range, with its header."""
 
 GROWTH = 4
 """The memory of a larger frame grows to at most this many times what has arrived of it."""
