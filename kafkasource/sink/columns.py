@@ -43,15 +43,17 @@ _PLACE = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
 def joined(schema: SinkSchema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The batches; several become one where each topic has few rows in them, because a topic in a batch costs some 0.2
     ms, however few rows it has there."""
-    position = schema.positions.get("topic") if schema.topic is None else None
+    if schema.topic is not None or "topic" not in schema.positions:
+        yield from batches
+        return
+    position = schema.positions["topic"]
     held: list[pa.RecordBatch] = []
     rows = size_bytes = 0
     for batch in batches:
         held.append(batch)
         rows += batch.num_rows
         size_bytes += batch.nbytes
-        wanted = 0 if position is None else _ROWS_OF_TOPIC * len(batch.column(position).unique())
-        if rows >= wanted or size_bytes >= _JOINED_BYTES:
+        if rows >= _ROWS_OF_TOPIC * len(batch.column(position).unique()) or size_bytes >= _JOINED_BYTES:
             yield _one(held)
             held, rows, size_bytes = [], 0, 0
     if held:

@@ -8,10 +8,10 @@ The first fetch of a range asks for `FIRST_BYTES`, each later one for twice as m
 large fetches are faster, and small ranges need few bytes.
 
 One fetch in flight hides the way to the broker only where the answer comes before the last one is used up. So a fetch
-asks for as many times this size as the task uses up during two round trips (one to wait for the
-answer, one as the transfer's share), at most `readAhead` times. It is a single larger fetch, not several at once: only
-the answer says where a fetch ends, so fetches side by side would guess where each begins, and a broker answers a guess
-within a batch with the whole batch. Measured in docs/decisions/reading.md (16).
+asks for as many times this size as the task uses up during two round trips (one to wait for the answer, one as the
+transfer's share), at most `readAhead` times. It is a single larger fetch, not several at once: only the answer says
+where a fetch ends, so fetches side by side would guess where each begins, and a broker answers a guess within a batch
+with the whole batch. Measured in docs/decisions/reading.md (16).
 """
 
 from __future__ import annotations

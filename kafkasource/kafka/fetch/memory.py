@@ -45,6 +45,7 @@ def leased_memory(settings: FetchSettings) -> Iterator[FetchMemory]:
     """The memory of one task, while it reads."""
     budget = memory.process_budget()
     found = FetchMemory.of(settings)
+    portion_bytes = found.portion_bytes
     found.process = budget
 
     def receive(size: int) -> None:
@@ -54,7 +55,7 @@ def leased_memory(settings: FetchSettings) -> Iterator[FetchMemory]:
 
     def decode(size: int) -> None:
         found.piece_bytes = min(PIECE_BYTES, size // _PIECES)
-        found.portion_bytes = min(settings.max_partition_bytes, _PORTION_BYTES, size // _PIECES)
+        found.portion_bytes = min(portion_bytes, size // _PIECES)
 
     receiving = memory.MemoryDemand(FRAMES * settings.most_in_flight_bytes, settings.named_size)
     decoding = memory.MemoryDemand(_PIECES * PIECE_BYTES)
