@@ -81,23 +81,26 @@ KINDS = (
     ("connect.mirror.MirrorMaker", "MirrorMaker JVM"),
     ("CoarseGrainedExecutorBackend", "executor JVM"),
     ("org.apache.spark.deploy.SparkSubmit", SPARK_JVM),
-    ("pyspark.daemon pyspark.worker", "executor worker"),
+    ("spark.daemon pyspark.worker", "executor worker"),  # PySpark's daemon or ours
+    ("spark.daemon pyspark.", "planner"),
     ("-m pyspark.", "planner"),
     ("-m lab.benchmarks.soak.tasks", "executor worker"),
     ("-m lab.benchmarks", "driver"),
     ("-m kafkasource mirror", "driver"),
 )
 
+OTHER = "other"  # also shells
 
-def kind(pid: int) -> str:
-    """What a process is; "other" for shells and what else there is."""
+
+def kind(pid: int, before: str = OTHER) -> str:
+    """Tell what a process is. `before`: the last answer, because a process that ends loses its command line."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:
-        return "other"
+        return before
     line = " ".join(words)
     known = "java" in words[0] or "python" in words[0]
-    return next((name for part, name in KINDS if part in line), "other") if known else "other"
+    return next((name for part, name in KINDS if part in line), before) if known else before
 
 
 class Watcher(Protocol):
@@ -147,7 +150,7 @@ class PeakMemory:
         for pid in pids:
             peak = peak_bytes(pid)
             if peak:  # the last word on what it is: a shell becomes a JVM
-                self._peaks[pid] = (kind(pid), peak)
+                self._peaks[pid] = (kind(pid, self._peaks.get(pid, (OTHER, 0))[0]), peak)
 
 
 class CpuByKind:
@@ -173,4 +176,4 @@ class CpuByKind:
         for pid in pids:
             seconds = own_cpu_seconds(pid)
             if seconds:
-                self._used[pid] = (kind(pid), seconds)
+                self._used[pid] = (kind(pid, self._used.get(pid, (OTHER, 0.0))[0]), seconds)

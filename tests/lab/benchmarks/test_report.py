@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from xml.etree import ElementTree
@@ -11,7 +12,7 @@ import pytest
 
 from lab.benchmarks import chart, report
 from lab.benchmarks.goals import Goal, judge
-from lab.benchmarks.processes import CpuByKind
+from lab.benchmarks.processes import CpuByKind, kind
 from lab.benchmarks.results import LATENCY, SECONDS, TRIGGER, Row, Run, Stage, quantile
 from lab.benchmarks.tail_and_catchup import Followed
 from lab.benchmarks.turns import take_turns
@@ -92,6 +93,12 @@ def test_processor_time_of_a_process_that_has_ended_still_counts():
         child.communicate(b"\n")
     assert while_it_ran["other"] >= 0.05  # counted in ticks of 10 ms
     assert cpu.now(child.pid)["other"] >= while_it_ran["other"]
+
+
+def test_a_process_that_ends_keeps_its_kind():
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as child:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has no command line any more, but is still there
+        assert kind(child.pid, before="planner") == "planner"
 
 
 def test_a_row_where_a_peer_wins_or_failed_is_shown():
