@@ -219,7 +219,7 @@ def test_a_column_that_may_be_null_is_warned_of_and_a_null_fails_its_row_with_th
 
 def test_a_registry_that_does_not_know_fails_the_write_with_the_next_step(registry):
     for options, words in (
-        ({}, r"[^.]\. Name the subject, writerSchema=subject:NAME; .* A new subject: writerSchema=register"),
+        ({}, r"[^.]\. Name the subject, writerSchema=subject:NAME; .* A new subject: writerSchema=register, or"),
         ({"writerSchema": "id:77"}, "there is no schema id 77"),
         ({"writerSchema": FRAMES["schema"]}, "Register it first"),
         ({"writerSchema": "newest"}, "expected latest, version:3, subject:NAME, id:7, file:PATH, register"),

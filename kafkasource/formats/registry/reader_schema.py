@@ -65,7 +65,9 @@ class ReaderSchema:
         try:
             found = client.version(subject, self.version or LATEST)
         except SchemaNotFound as error:
-            new = f". A new subject: {option}=register" if option.lower().endswith("writerschema") else ""
+            new = ""
+            if option.lower().endswith("writerschema"):
+                new = f". A new subject: {option}=register, or for Protobuf `pykafka schemas register`"
             raise OptionError(
                 f"option {option!r}: {str(error).rstrip('.')}. Name the subject, {option}=subject:NAME; "
                 f"`pykafka schemas list` shows them{new}"
