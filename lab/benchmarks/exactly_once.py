@@ -33,7 +33,7 @@ def run(lab: Lab, effort: Effort) -> Iterator[Row]:
     times = {row.contestant: row.values for row in rows}
     if times[OURS] and times[ONCE]:
         added = quantile(times[ONCE], 0.5) - quantile(times[OURS], 0.5)
-        yield Row("exactly once", OURS, ADDED, (added,), note="p50 of the one less p50 of the other")
+        yield Row("exactly once", OURS, ADDED, (added,), note="p50 with exactly once, less p50 without it")
 
 
 def _batches(lab: Lab, source: str, format_name: str, options: Mapping[str, str], work: Work) -> list[Progress]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from lab.benchmarks import read, write
 from lab.benchmarks.lab import Lab, to_noop
-from lab.benchmarks.processes import CpuByKind, watching
+from lab.benchmarks.processes import OTHER, CpuByKind, watching
 from lab.benchmarks.records import Records
 from lab.benchmarks.results import CPU_PER_MILLION, Row
 from lab.benchmarks.stages import Effort
@@ -25,7 +25,7 @@ COMPARED = ("pykafka", "jvm", "ready-arrow")
 ALONE = "Spark alone"
 BROKER = "broker JVM"
 WARM_UP = 3
-OTHERS = ("driver", "other")  # this process, which measures, and shells
+OTHERS = ("driver", OTHER)  # this process, which measures, and shells
 
 ByKind = dict[str, float]
 Contestants = Mapping[str, Callable[[], object]]

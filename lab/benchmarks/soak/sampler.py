@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafkasource.metrics.snapshot import Snapshot
-from lab.benchmarks.processes import SPARK_JVM, children, kind
+from lab.benchmarks.processes import OTHER, SPARK_JVM, children, kind
 
 Sample = dict[str, float | str]
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
@@ -110,7 +110,7 @@ def _tree(root: int, by_parent: Mapping[int, list[int]]) -> list[int]:
 def sample_of(pid: int, app: App) -> Sample | None:
     """None: the process has ended, or is a shell or a launcher that only waits for another one."""
     what = kind(pid)
-    if what in ("other", "launcher"):
+    if what in (OTHER, "launcher"):
         return None
     try:
         rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
